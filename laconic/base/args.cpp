@@ -1,0 +1,152 @@
+// Parsing of stages and their arguments.
+#include "laconic/base/args.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "laconic/base/errors.h"
+
+namespace laconic {
+namespace {
+
+constexpr std::size_t kLongestSpec = 1024;
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+std::string print(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+double unit(std::string_view suffix) {
+  if (suffix == "K") return 1024.0;
+  if (suffix == "M") return 1024.0 * 1024;
+  if (suffix == "G") return 1024.0 * 1024 * 1024;
+  return suffix.empty() ? 1.0 : NAN;
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !std::isfinite(value)) return {};
+  value *= unit({end, static_cast<std::size_t>(text.data() + text.size() - end)});
+  if (std::isnan(value)) return {};
+  return value;
+}
+
+// The value in its one canonical spelling, if the parameter takes it.
+std::optional<std::string> accept(const Parameter& parameter, std::string_view text) {
+  if (!parameter.choices.empty()) {
+    if (std::ranges::find(parameter.choices, text) == parameter.choices.end()) return {};
+    return std::string(text);
+  }
+  const auto value = parse_number(text);
+  if (!value || *value < parameter.min || *value > parameter.max) return {};
+  if (parameter.whole && *value != std::floor(*value)) return {};
+  return print(*value);
+}
+
+std::string describe(const std::vector<Parameter>& parameters) {
+  if (parameters.empty()) return "it takes no arguments";
+  std::vector<std::string> lines;
+  for (const auto& p : parameters) lines.push_back(p.name + " = " + p.range());
+  return "allowed: " + join(lines);
+}
+
+std::vector<std::string_view> split(std::string_view text, char between) {
+  std::vector<std::string_view> parts;
+  for (std::size_t from = 0;;) {
+    const auto to = text.find(between, from);
+    parts.push_back(text.substr(from, to - from));
+    if (to == std::string_view::npos) return parts;
+    from = to + 1;
+  }
+}
+
+bool spec_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view(":+,=._-").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string join(const std::vector<std::string>& words, std::string_view between) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : std::string(between)) + word;
+  return text;
+}
+
+std::string Parameter::range() const {
+  if (!choices.empty()) return join(choices, " | ");
+  return print(min) + " to " + print(max) + (whole ? ", whole" : "");
+}
+
+std::vector<StageText> split_chain(std::string_view spec) {
+  if (spec.size() > kLongestSpec)
+    throw UsageError("a spec of " + std::to_string(spec.size()) + " characters; allowed: up to " +
+                     std::to_string(kLongestSpec));
+  if (!std::ranges::all_of(spec, spec_character))
+    throw UsageError("the spec may hold only letters, digits and : + , = . _ -");
+  std::vector<StageText> stages;
+  for (const auto part : split(spec, '+')) {
+    const auto colon = part.find(':');
+    const StageText stage{part.substr(0, colon),
+                          colon == std::string_view::npos ? "" : part.substr(colon + 1)};
+    if (stage.name.empty() || (colon != std::string_view::npos && stage.args.empty()))
+      throw UsageError("spec " + quoted(spec) + " has an empty " +
+                       (stage.name.empty() ? "stage" : "argument list after ':'"));
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+Args::Args(std::string_view stage, const std::vector<Parameter>& parameters, std::string_view text) {
+  const std::string name(stage);
+  for (const auto part : text.empty() ? std::vector<std::string_view>() : split(text, ',')) {
+    const auto equals = part.find('=');
+    const bool bare = equals == std::string_view::npos;
+    const auto key = bare ? std::string_view() : part.substr(0, equals);
+    const auto value = bare ? part : part.substr(equals + 1);
+    bool known = false, placed = false;
+    for (const auto& parameter : parameters) {
+      if (bare ? values_.contains(parameter.name) : parameter.name != key) continue;
+      known = true;
+      if (values_.contains(parameter.name))
+        throw UsageError(name + ": " + parameter.name + " is given twice");
+      const auto accepted = accept(parameter, value);
+      if (!accepted) continue;
+      values_[parameter.name] = *accepted;
+      placed = true;
+      break;
+    }
+    if (placed) continue;
+    if (!bare && !known)
+      throw UsageError(name + ": no parameter " + quoted(key) + "; " + describe(parameters));
+    throw UsageError(name + ": " + quoted(part) + " is not allowed; " + describe(parameters));
+  }
+  std::string listed;
+  for (const auto& parameter : parameters) {
+    if (!values_.contains(parameter.name)) {
+      if (parameter.fallback.empty())
+        throw UsageError(name + " needs " + parameter.name + "; " + describe(parameters));
+      values_[parameter.name] = *accept(parameter, parameter.fallback);
+    } else if (parameter.fallback.empty() ||
+               values_[parameter.name] != *accept(parameter, parameter.fallback)) {
+      // A required first parameter is said bare, as people write it; the rest by key.
+      const bool first = listed.empty() && &parameter == &parameters.front();
+      listed += (listed.empty() ? "" : ",") + (first || !parameter.choices.empty() ? "" : parameter.name + "=") +
+                values_[parameter.name];
+    }
+  }
+  canonical_ = name + (listed.empty() ? "" : ":" + listed);
+}
+
+double Args::number(const std::string& name) const { return *parse_number(values_.at(name)); }
+
+std::uint64_t Args::whole(const std::string& name) const {
+  return static_cast<std::uint64_t>(number(name));
+}
+
+}  // namespace laconic

@@ -1,0 +1,93 @@
+// The thread pool: one batch of pieces at a time, taken by counter.
+#include "laconic/base/pool.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "laconic/base/errors.h"
+
+namespace laconic {
+
+struct Pool::Shared {
+  std::mutex mutex;
+  std::condition_variable wake, done;
+  std::size_t pieces = 0;
+  std::atomic<std::size_t> next = 0;
+  const std::function<void(std::size_t, unsigned)>* work = nullptr;
+  std::exception_ptr failure;
+  std::uint64_t batch = 0;
+  unsigned busy = 0;
+  bool stop = false;
+  std::vector<std::thread> threads;
+
+  void take(unsigned thread) {
+    try {
+      for (std::size_t piece; (piece = next++) < pieces;) (*work)(piece, thread);
+    } catch (...) {
+      next = pieces;
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  }
+
+  void serve(unsigned thread) {
+    std::uint64_t seen = 0;
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock, [&] { return stop || batch != seen; });
+      if (stop) return;
+      seen = batch;
+      lock.unlock();
+      take(thread);
+      lock.lock();
+      if (--busy == 0) done.notify_one();
+    }
+  }
+};
+
+Pool::Pool(unsigned threads) : shared_(std::make_unique<Shared>()) {
+  if (threads < 1 || threads > 1024)
+    throw UsageError("a pool of " + std::to_string(threads) + " threads; allowed: 1 to 1024");
+  for (unsigned t = 1; t < threads; ++t)
+    shared_->threads.emplace_back([shared = shared_.get(), t] { shared->serve(t); });
+}
+
+Pool::~Pool() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->wake.notify_all();
+  for (auto& thread : shared_->threads) thread.join();
+}
+
+unsigned Pool::threads() const { return static_cast<unsigned>(shared_->threads.size()) + 1; }
+
+void Pool::each(std::size_t pieces, const std::function<void(std::size_t, unsigned)>& work) {
+  Shared& s = *shared_;
+  if (s.threads.empty() || pieces <= 1) {
+    for (std::size_t piece = 0; piece < pieces; ++piece) work(piece, 0);
+    return;
+  }
+  {
+    const std::lock_guard lock(s.mutex);
+    s.pieces = pieces;
+    s.next = 0;
+    s.work = &work;
+    s.failure = nullptr;
+    s.busy = static_cast<unsigned>(s.threads.size());
+    ++s.batch;
+  }
+  s.wake.notify_all();
+  s.take(0);
+  std::unique_lock lock(s.mutex);
+  s.done.wait(lock, [&] { return s.busy == 0; });
+  if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
+}
+
+}  // namespace laconic

@@ -1,0 +1,80 @@
+// Compacting and expanding of bit planes: 32 entries at a time where none is zero, else eight.
+#include "laconic/codecs/masked.h"
+
+#include <algorithm>
+
+#include "laconic/codecs/bits.h"
+
+namespace laconic {
+namespace {
+
+// Bit i says whether byte i of the word is not zero.
+unsigned nonzero_mask(std::uint64_t word) {
+  constexpr std::uint64_t kLow = 0x7f7f7f7f7f7f7f7fULL;
+  const std::uint64_t top = (((word & kLow) + kLow) | word) & ~kLow;
+  return static_cast<unsigned>(((top >> 7) * 0x0102040810204080ULL) >> 56);
+}
+
+// Walks the entries: full(byte index in the bit plane) for 32 entries of which none is zero, some(mask, byte index)
+// for eight others; the last may be fewer.
+template <class Full, class Some>
+void for_masks(ByteView bytes, Full full, Some some) {
+  std::size_t i = 0;
+  for (; i + 32 <= bytes.size(); i += 32) {
+    unsigned masks[4];
+    for (std::size_t j = 0; j < 4; ++j) masks[j] = nonzero_mask(load<std::uint64_t>(bytes.data() + i + 8 * j));
+    if ((masks[0] & masks[1] & masks[2] & masks[3]) == 255) {
+      full(i / 8);
+    } else {
+      for (std::size_t j = 0; j < 4; ++j) some(masks[j], i / 8 + j);
+    }
+  }
+  for (; i < bytes.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, std::min<std::size_t>(8, bytes.size() - i));
+    some(nonzero_mask(word), i / 8);
+  }
+}
+
+unsigned gather(unsigned bits, unsigned mask) {
+  unsigned result = 0;
+  for (unsigned at = 0; mask != 0; mask &= mask - 1, ++at)
+    result |= (bits >> std::countr_zero(mask) & 1U) << at;
+  return result;
+}
+
+unsigned scatter(unsigned bits, unsigned mask) {
+  unsigned result = 0;
+  for (; mask != 0; mask &= mask - 1, bits >>= 1) result |= (bits & 1U) << std::countr_zero(mask);
+  return result;
+}
+
+}  // namespace
+
+std::size_t count_nonzero(ByteView bytes) {
+  return bytes.size() - static_cast<std::size_t>(std::ranges::count(bytes, std::uint8_t{0}));
+}
+
+void compact_bits(ByteView bits, ByteView bytes, Buffer& out) {
+  out.reserve(out.size() + bits.size() + 8);
+  BitWriter writer(out);
+  for_masks(
+      bytes, [&](std::size_t at) { writer.put(load<std::uint32_t>(bits.data() + at), 32); },
+      [&](unsigned mask, std::size_t at) {
+        writer.put(gather(bits[at], mask), static_cast<unsigned>(std::popcount(mask)));
+      });
+  writer.finish();
+}
+
+void expand_bits(ByteView compacted, ByteView bytes, std::span<std::uint8_t> bits) {
+  BitReader reader(compacted);
+  for_masks(
+      bytes, [&](std::size_t at) { store(bits.data() + at, static_cast<std::uint32_t>(reader.get(32))); },
+      [&](unsigned mask, std::size_t at) {
+        const auto next = static_cast<unsigned>(reader.get(static_cast<unsigned>(std::popcount(mask))));
+        bits[at] = static_cast<std::uint8_t>(scatter(next, mask));
+      });
+  reader.expect_end();
+}
+
+}  // namespace laconic

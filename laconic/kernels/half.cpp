@@ -1,0 +1,197 @@
+// 16-bit floats by integer arithmetic: no conversion instruction is used, because they are not on every instruction set
+// and Highway's replacements round differently.
+#include "laconic/kernels/half.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "laconic/kernels/groups.h"
+#include "laconic/kernels/reduce.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "laconic/kernels/half.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace laconic::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using U32 = hn::ScalableTag<std::uint32_t>;
+using I32 = hn::RebindToSigned<U32>;
+using F32 = hn::RebindToFloat<U32>;
+using U16 = hn::Rebind<std::uint16_t, U32>;
+using Word = hn::Vec<U32>;
+
+HWY_INLINE Word set(std::uint32_t value) { return hn::Set(U32(), value); }
+HWY_INLINE Word load_bits(const float* x) { return hn::BitCast(U32(), hn::LoadU(F32(), x)); }
+HWY_INLINE Word load_halves(const std::uint16_t* h) { return hn::PromoteTo(U32(), hn::LoadU(U16(), h)); }
+HWY_INLINE void store_halves(Word h, std::uint16_t* to) {
+  hn::StoreU(hn::DemoteTo(U16(), hn::BitCast(I32(), h)), U16(), to);
+}
+HWY_INLINE void add_to(float* y, float weight, Word bits) {
+  const F32 df;
+  hn::StoreU(hn::Add(hn::LoadU(df, y), hn::Mul(hn::Set(df, weight), hn::BitCast(df, bits))), df, y);
+}
+
+std::uint32_t bf16_encode_run(const float* x, std::size_t count, std::uint16_t* halves) {
+  Word largest = hn::Zero(U32());
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    const Word bits = load_bits(x + i), magnitude = hn::And(bits, set(0x7fffffffU));
+    largest = hn::Max(largest, magnitude);
+    const Word odd = hn::And(hn::ShiftRight<16>(magnitude), set(1));
+    const Word rounded = hn::ShiftRight<16>(hn::Add(hn::Add(magnitude, set(0x7fff)), odd));
+    const Word sign = hn::ShiftLeft<15>(hn::ShiftRight<31>(bits));
+    store_halves(hn::Or(hn::Min(rounded, set(0x7f7f)), sign), halves + i);
+  }
+  return hn::GetLane(hn::MaxOfLanes(U32(), largest));
+}
+
+void bf16_add_run(const std::uint16_t* halves, std::size_t count, float weight, float* y) {
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32()))
+    add_to(y + i, weight, hn::ShiftLeft<16>(load_halves(halves + i)));
+}
+
+// `base` is (top - 141) << 23, modulo 2^32; `lowest` is the least magnitude that is not flushed.
+void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std::uint32_t lowest,
+                     std::uint16_t* halves) {
+  const F32 df;
+  const Word magic = set((127 - 15 + 23 - 10 + 1) << 23);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    const Word bits = load_bits(x + i), magnitude = hn::And(bits, set(0x7fffffffU));
+    const Word moved = hn::IfThenZeroElse(hn::Lt(magnitude, set(lowest)), hn::Sub(magnitude, set(base)));
+    // Below 2^-14 a half is subnormal: adding the magic float lets the adder round it.
+    const Word small =
+        hn::Sub(hn::BitCast(U32(), hn::Add(hn::BitCast(df, moved), hn::BitCast(df, magic))), magic);
+    const Word odd = hn::And(hn::ShiftRight<13>(moved), set(1));
+    const Word normal =
+        hn::ShiftRight<13>(hn::Add(hn::Add(moved, set(0xfffU - ((127U - 15U) << 23))), odd));
+    const Word half = hn::IfThenElse(hn::Lt(moved, set(113U << 23)), small, normal);
+    store_halves(hn::Or(half, hn::ShiftLeft<15>(hn::ShiftRight<31>(bits))), halves + i);
+  }
+}
+
+void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, float weight, float* y) {
+  const F32 df;
+  const Word magic = set(113U << 23);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    const Word half = load_halves(halves + i);
+    const Word shifted = hn::ShiftLeft<13>(hn::And(half, set(0x7fff)));
+    const Word normal = hn::Add(shifted, set((127U - 15U) << 23));
+    const Word small = hn::BitCast(
+        U32(), hn::Sub(hn::BitCast(df, hn::Add(shifted, magic)), hn::BitCast(df, magic)));
+    const Word value = hn::IfThenElse(hn::Lt(shifted, set(1U << 23)), small, normal);
+    const Word sign = hn::ShiftLeft<31>(hn::ShiftRight<15>(half));
+    const auto scaled = hn::Mul(hn::BitCast(df, hn::Or(value, sign)), hn::Set(df, scale));
+    add_to(y + i, weight, hn::BitCast(U32(), scaled));
+  }
+}
+
+std::uint32_t largest_half_run(const std::uint16_t* halves, std::size_t count) {
+  Word largest = hn::Zero(U32());
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32()))
+    largest = hn::Max(largest, hn::And(load_halves(halves + i), set(0x7fff)));
+  return hn::GetLane(hn::MaxOfLanes(U32(), largest));
+}
+
+}  // namespace laconic::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace laconic::kernels {
+namespace {
+
+HWY_EXPORT(bf16_encode_run);
+HWY_EXPORT(bf16_add_run);
+HWY_EXPORT(fp16_encode_run);
+HWY_EXPORT(fp16_add_run);
+HWY_EXPORT(largest_half_run);
+
+// Planes may start at an odd address; halves pass through an aligned piece that stays in the first-level cache.
+constexpr std::size_t kPiece = 1024;
+
+template <class Encode>
+void encode_pieces(std::span<const float> x, std::uint8_t* halves, Encode encode) {
+  alignas(64) std::uint16_t piece[kPiece];
+  for (std::size_t from = 0; from < x.size(); from += kPiece) {
+    const auto part = x.subspan(from, std::min(kPiece, x.size() - from));
+    in_groups(part.size(), encode, In<float>{part.data()}, Out<std::uint16_t>{piece});
+    std::memcpy(halves + 2 * from, piece, 2 * part.size());
+  }
+}
+
+template <class Use>
+void decode_pieces(const std::uint8_t* halves, std::size_t count, Use use) {
+  alignas(64) std::uint16_t piece[kPiece];
+  for (std::size_t from = 0; from < count; from += kPiece) {
+    const std::size_t part = std::min(kPiece, count - from);
+    std::memcpy(piece, halves + 2 * from, 2 * part);
+    use(piece, from, part);
+  }
+}
+
+template <class Add>
+void add_pieces(const std::uint8_t* halves, std::span<float> y, Add add) {
+  decode_pieces(halves, y.size(), [&](const std::uint16_t* piece, std::size_t from, std::size_t part) {
+    in_groups(part, add, In<std::uint16_t>{piece}, InOut<float>{y.data() + from});
+  });
+}
+
+// The largest 15-bit magnitude.
+std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count) {
+  std::uint32_t largest = 0;
+  decode_pieces(halves, count, [&](const std::uint16_t* piece, std::size_t, std::size_t part) {
+    in_groups(
+        part,
+        [&](std::size_t, std::size_t n, const std::uint16_t* h) {
+          largest = std::max(largest, HWY_DYNAMIC_DISPATCH(largest_half_run)(h, n));
+        },
+        In<std::uint16_t>{piece});
+  });
+  return largest;
+}
+
+}  // namespace
+
+bool bf16_encode(std::span<const float> x, std::uint8_t* halves) {
+  std::uint32_t largest = 0;
+  encode_pieces(x, halves, [&](std::size_t, std::size_t count, const float* x, std::uint16_t* h) {
+    largest = std::max(largest, HWY_DYNAMIC_DISPATCH(bf16_encode_run)(x, count, h));
+  });
+  return largest < kInfinity;
+}
+
+void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y) {
+  add_pieces(halves, y, [&](std::size_t, std::size_t count, const std::uint16_t* h, float* y) {
+    HWY_DYNAMIC_DISPATCH(bf16_add_run)(h, count, weight, y);
+  });
+}
+
+bool bf16_all_finite(const std::uint8_t* halves, std::size_t count) {
+  return largest_half(halves, count) < 0x7f80;
+}
+
+unsigned fp16_top(std::span<const float> x) { return std::max(largest_magnitude(x) >> 23, 1U); }
+
+void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves) {
+  const std::uint32_t base = (top - 141) << 23;  // modulo 2^32: negative for small tops
+  const std::uint32_t lowest = (top > 141 ? top - 141 : 1) << 23;
+  encode_pieces(x, halves, [&](std::size_t, std::size_t count, const float* x, std::uint16_t* h) {
+    HWY_DYNAMIC_DISPATCH(fp16_encode_run)(x, count, base, lowest, h);
+  });
+}
+
+void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<float> y) {
+  const float scale = std::ldexp(1.0F, static_cast<int>(top) - 141);
+  add_pieces(halves, y, [&](std::size_t, std::size_t count, const std::uint16_t* h, float* y) {
+    HWY_DYNAMIC_DISPATCH(fp16_add_run)(h, count, scale, weight, y);
+  });
+}
+
+bool fp16_all_finite(const std::uint8_t* halves, std::size_t count) {
+  return largest_half(halves, count) < 0x7c00;
+}
+
+}  // namespace laconic::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,334 @@
+// Natural compression on vector lanes. Adding 23 random bits to a float's magnitude carries into the exponent with
+// probability mantissa / 2^23, exactly: the whole rounding is one add and one shift.
+#include "laconic/kernels/natural.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "laconic/kernels/groups.h"
+#include "laconic/kernels/reduce.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "laconic/kernels/natural.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace laconic::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::uint32_t kDrawMask = (1U << 23) - 1;
+
+using U32 = hn::ScalableTag<std::uint32_t>;
+using I32 = hn::RebindToSigned<U32>;
+using F32 = hn::RebindToFloat<U32>;
+using Bytes = hn::Rebind<std::uint8_t, U32>;
+using Word = hn::Vec<U32>;
+
+// What is added to the magnitudes before the shift, a vector a call: hashed from the position, constant, or given.
+class Hashed {
+ public:
+  HWY_INLINE Hashed(std::uint32_t first, std::uint32_t word0, std::uint32_t word1)
+      : counter_(hn::Iota(U32(), first + word0)), word1_(hn::Set(U32(), word1)) {}
+  HWY_INLINE Word next() {
+    const U32 d;
+    Word h = counter_;
+    counter_ = hn::Add(counter_, hn::Set(d, static_cast<std::uint32_t>(hn::Lanes(d))));
+    h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(d, Key::kMultiply0));
+    h = hn::Xor(h, word1_);
+    h = hn::Mul(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(d, Key::kMultiply1));
+    h = hn::Xor(h, hn::ShiftRight<16>(h));
+    return hn::And(h, hn::Set(d, kDrawMask));
+  }
+
+ private:
+  Word counter_, word1_;
+};
+struct Constant {
+  std::uint32_t value;
+  HWY_INLINE Word next() const { return hn::Set(U32(), value); }
+};
+struct Given {
+  const std::uint32_t* values;
+  HWY_INLINE Word next() {
+    const Word next = hn::LoadU(U32(), values);
+    values += hn::Lanes(U32());
+    return next;
+  }
+};
+
+HWY_INLINE Word load_bits(const float* x) { return hn::BitCast(U32(), hn::LoadU(F32(), x)); }
+
+HWY_INLINE void store_signs(Word sign_in_top_bit, std::size_t i, std::uint8_t* signs) {
+  const U32 d;
+  const I32 di;
+  const auto negative = hn::RebindMask(d, hn::Lt(hn::BitCast(di, sign_in_top_bit), hn::Zero(di)));
+  if (hn::Lanes(d) >= 8) {
+    hn::StoreMaskBits(d, negative, signs + i / 8);
+    return;
+  }
+  std::uint8_t bits[8] = {};
+  hn::StoreMaskBits(d, negative, bits);
+  if (i % 8 == 0) signs[i / 8] = 0;
+  signs[i / 8] = static_cast<std::uint8_t>(signs[i / 8] | bits[0] << (i % 8));
+}
+
+HWY_INLINE auto load_signs(const std::uint8_t* signs, std::size_t i) {
+  const U32 d;
+  if (hn::Lanes(d) >= 8) return hn::LoadMaskBits(d, signs + i / 8);
+  std::uint8_t bits[8] = {};
+  bits[0] = static_cast<std::uint8_t>(signs[i / 8] >> (i % 8));
+  return hn::LoadMaskBits(d, bits);
+}
+
+// Returns the largest field seen: 255 for NaN, Inf, or an entry of the last binade that rounded up.
+template <class Draw>
+HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw draw, std::uint8_t* exponents,
+                                       std::uint8_t* signs) {
+  const U32 d;
+  const Word sign_bit = hn::Set(d, 0x80000000U);
+  Word largest = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const Word bits = load_bits(x + i);
+    const Word magnitude = hn::AndNot(sign_bit, bits);
+    const Word field = hn::ShiftRight<23>(hn::Add(magnitude, draw.next()));
+    largest = hn::Max(largest, field);
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), field)), Bytes(), exponents + i);
+    store_signs(hn::IfThenZeroElse(hn::Eq(field, hn::Zero(d)), bits), i, signs);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+
+std::uint32_t encode_hashed(const float* x, std::size_t count, std::uint32_t first, std::uint32_t word0,
+                            std::uint32_t word1, std::uint8_t* exponents, std::uint8_t* signs) {
+  return encode_groups(x, count, Hashed(first, word0, word1), exponents, signs);
+}
+std::uint32_t encode_nearest(const float* x, std::size_t count, std::uint8_t* exponents, std::uint8_t* signs) {
+  return encode_groups(x, count, Constant{(1U << 22) - 1}, exponents, signs);
+}
+std::uint32_t encode_given(const float* x, std::size_t count, const std::uint32_t* draws, std::uint8_t* exponents,
+                           std::uint8_t* signs) {
+  return encode_groups(x, count, Given{draws}, exponents, signs);
+}
+
+void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::size_t count, float weight, float* y) {
+  const U32 d;
+  const F32 df;
+  const Word sign_bit = hn::Set(d, 0x80000000U);
+  const auto w = hn::Set(df, weight);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const Word field = hn::ShiftLeft<23>(hn::PromoteTo(d, hn::LoadU(Bytes(), exponents + i)));
+    const Word bits = hn::Or(field, hn::IfThenElseZero(load_signs(signs, i), sign_bit));
+    const auto value = hn::Mul(w, hn::BitCast(df, bits));
+    hn::StoreU(hn::Add(hn::LoadU(df, y + i), value), df, y + i);
+  }
+}
+
+// The 8-bit form: as above, then the field is moved into the window. Returns whether an entry lies below it.
+template <class Draw>
+HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std::uint32_t base,
+                                       std::uint8_t* codes) {
+  const U32 d;
+  const I32 di;  // magnitudes fit in 31 bits, so the cheaper signed compare serves
+  const auto lowest = hn::Set(di, static_cast<std::int32_t>((base + 1) << 23));
+  const Word sign_bit = hn::Set(d, 0x80000000U);
+  const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
+  Word any_below = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const Word bits = load_bits(x + i);
+    const Word magnitude = hn::AndNot(sign_bit, bits);
+    const auto below = hn::RebindMask(d, hn::Lt(hn::BitCast(di, magnitude), lowest));
+    any_below = hn::Or(any_below, hn::IfThenElseZero(below, magnitude));
+    const Word field = hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, draw.next())), highest);
+    const Word level = hn::Sub(hn::Max(field, base_field), base_field);
+    const Word sign = hn::ShiftRight<24>(hn::And(bits, sign_bit));
+    const Word code = hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), code)), Bytes(), codes + i);
+  }
+  return !hn::AllTrue(d, hn::Eq(any_below, hn::Zero(d)));
+}
+
+bool encode8_hashed(const float* x, std::size_t count, std::uint32_t first, std::uint32_t word0,
+                            std::uint32_t word1, std::uint32_t base, std::uint8_t* codes) {
+  return encode8_groups(x, count, Hashed(first, word0, word1), base, codes);
+}
+bool encode8_nearest(const float* x, std::size_t count, std::uint32_t base, std::uint8_t* codes) {
+  return encode8_groups(x, count, Constant{(1U << 22) - 1}, base, codes);
+}
+bool encode8_given(const float* x, std::size_t count, const std::uint32_t* draws, std::uint32_t base,
+                           std::uint8_t* codes) {
+  return encode8_groups(x, count, Given{draws}, base, codes);
+}
+
+void add8_groups(const std::uint8_t* codes, std::size_t count, std::uint32_t base, float weight, float* y) {
+  const U32 d;
+  const F32 df;
+  const Word base_field = hn::Set(d, base), low7 = hn::Set(d, 127);
+  const auto w = hn::Set(df, weight);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const Word code = hn::PromoteTo(d, hn::LoadU(Bytes(), codes + i));
+    const Word level = hn::And(code, low7);
+    const Word sign = hn::ShiftLeft<31>(hn::ShiftRight<7>(code));
+    const Word bits = hn::Or(hn::ShiftLeft<23>(hn::Add(level, base_field)), sign);
+    const auto value = hn::BitCast(df, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), bits));
+    hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::Mul(w, value)), df, y + i);
+  }
+}
+
+}  // namespace laconic::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace laconic::kernels {
+namespace {
+
+HWY_EXPORT(encode_hashed);
+HWY_EXPORT(encode_nearest);
+HWY_EXPORT(encode_given);
+HWY_EXPORT(add_groups);
+HWY_EXPORT(encode8_hashed);
+HWY_EXPORT(encode8_nearest);
+HWY_EXPORT(encode8_given);
+HWY_EXPORT(add8_groups);
+
+// Draws of a group whose positions cross a multiple of 2^32, made one by one: that is one group in 2^26.
+struct Draws {
+  std::uint32_t values[kGroup] = {};
+  Draws(Key key, std::uint64_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) values[i] = key.bits32(first + i) & ((1U << 23) - 1);
+  }
+};
+
+// Calls hashed(from, count, low word of the position, key words) for runs of whole groups, or given(from, draws) for a
+// group whose positions cross a multiple of 2^32.
+template <class HashedRun, class GivenGroup>
+void for_draws(std::size_t count, Key key, std::uint64_t first, HashedRun hashed, GivenGroup given) {
+  for (std::size_t from = 0; from < count;) {
+    const std::uint64_t position = first + from;
+    const std::uint64_t room = ((1ULL << 32) - (position & 0xffffffffU)) / kGroup * kGroup;
+    if (room == 0) {
+      given(from, Draws(key, position, kGroup));
+      from += kGroup;
+      continue;
+    }
+    const auto run = static_cast<std::size_t>(std::min<std::uint64_t>(count - from, room));
+    const Key high = key.fork(position >> 32);
+    hashed(from, run, static_cast<std::uint32_t>(position), high.word0(), high.word1());
+    from += run;
+  }
+}
+
+std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding, Key key, std::uint64_t first,
+                           std::uint8_t* exponents, std::uint8_t* signs) {
+  if (rounding == Rounding::nearest) return HWY_DYNAMIC_DISPATCH(encode_nearest)(x, count, exponents, signs);
+  std::uint32_t largest = 0;
+  for_draws(
+      count, key, first,
+      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0, std::uint32_t word1) {
+        largest = std::max(largest, HWY_DYNAMIC_DISPATCH(encode_hashed)(x + from, run, low, word0, word1,
+                                                                        exponents + from, signs + from / 8));
+      },
+      [&](std::size_t from, const Draws& draws) {
+        largest = std::max(largest, HWY_DYNAMIC_DISPATCH(encode_given)(x + from, kGroup, draws.values,
+                                                                       exponents + from, signs + from / 8));
+      });
+  return largest;
+}
+
+// Returns whether an entry lies below the window.
+bool encode8_whole(const float* x, std::size_t count, Rounding rounding, Key key, std::uint64_t first,
+                   std::uint32_t base, std::uint8_t* codes) {
+  if (rounding == Rounding::nearest) return HWY_DYNAMIC_DISPATCH(encode8_nearest)(x, count, base, codes);
+  bool below = false;
+  for_draws(
+      count, key, first,
+      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0, std::uint32_t word1) {
+        below |= HWY_DYNAMIC_DISPATCH(encode8_hashed)(x + from, run, low, word0, word1, base, codes + from);
+      },
+      [&](std::size_t from, const Draws& draws) {
+        below |= HWY_DYNAMIC_DISPATCH(encode8_given)(x + from, kGroup, draws.values, base, codes + from);
+      });
+  return below;
+}
+
+// An entry below the window: zero, or the lowest level with probability |x| / level, decided on integers.
+// |x| / level = m / 2^23 * 2^-s with m the significand and s the distance in binades.
+bool reaches_lowest(std::uint32_t magnitude, std::uint32_t base, Rounding rounding, Key key,
+                    std::uint64_t position) {
+  const std::uint32_t field = magnitude >> 23;
+  const std::uint32_t significand = (magnitude & 0x7fffffU) | (field > 0 ? 1U << 23 : 0);
+  std::uint32_t distance = base + 1 - std::max(field, 1U);
+  if (rounding == Rounding::nearest)  // nearer to the level than to zero: above half of it
+    return distance == 0 ? significand > (1U << 22) : distance == 1 && significand > (1U << 23);
+  const std::uint32_t draw = key.bits32(position);
+  if (distance == 0) return (draw & 0x7fffffU) < significand;
+  if ((draw & 0xffffffU) >= significand) return false;  // 24 bits: this was probability m / 2^24
+  const Key more = key.fork(position);
+  for (std::uint64_t i = 0; --distance > 0; ++i)  // each further binade is a fair coin
+    if (more.bits(i) & 1) return false;
+  return true;
+}
+
+}  // namespace
+
+bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
+                    std::uint8_t* exponents, std::uint8_t* signs) {
+  std::uint32_t largest = 0;
+  in_groups(
+      x.size(),
+      [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* exponents, std::uint8_t* signs) {
+        largest = std::max(largest, encode_whole(x, count, rounding, key, first + from, exponents, signs));
+      },
+      In<float>{x.data()}, Out<std::uint8_t>{exponents}, Out<Bit>{signs});
+  if (largest < 255) return true;
+  if (!all_finite(x)) return false;
+  std::replace(exponents, exponents + x.size(), std::uint8_t{255}, std::uint8_t{254});
+  return true;
+}
+
+void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float weight, std::span<float> y) {
+  in_groups(
+      y.size(),
+      [&](std::size_t, std::size_t count, const std::uint8_t* exponents, const std::uint8_t* signs, float* y) {
+        HWY_DYNAMIC_DISPATCH(add_groups)(exponents, signs, count, weight, y);
+      },
+      In<std::uint8_t>{exponents}, In<Bit>{signs}, InOut<float>{y.data()});
+}
+
+unsigned natural_window(std::span<const float> x) {
+  const std::uint32_t largest = largest_magnitude(x);
+  if (largest >= kInfinity) return 255;
+  return std::clamp((largest >> 23) + 1, 127U, 254U);
+}
+
+void natural8_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first, unsigned top,
+                     std::uint8_t* codes) {
+  const std::uint32_t base = top - 127;
+  bool below = false;
+  in_groups(
+      x.size(),
+      [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* codes) {
+        below |= encode8_whole(x, count, rounding, key, first + from, base, codes);
+      },
+      In<float>{x.data()}, Out<std::uint8_t>{codes});
+  if (!below) return;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
+    if (magnitude == 0 || magnitude >= (base + 1) << 23) continue;
+    const bool up = reaches_lowest(magnitude, base, rounding, key, first + i);
+    codes[i] = static_cast<std::uint8_t>(up ? (std::signbit(x[i]) ? 0x81 : 0x01) : 0);
+  }
+}
+
+void natural8_add(const std::uint8_t* codes, unsigned top, float weight, std::span<float> y) {
+  in_groups(
+      y.size(),
+      [&](std::size_t, std::size_t count, const std::uint8_t* codes, float* y) {
+        HWY_DYNAMIC_DISPATCH(add8_groups)(codes, count, top - 127, weight, y);
+      },
+      In<std::uint8_t>{codes}, InOut<float>{y.data()});
+}
+
+}  // namespace laconic::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,109 @@
+// Reductions. A sum that may reach the wire has 16 virtual lanes whatever the vector width: see sum_of_squares.
+#include "laconic/kernels/reduce.h"
+
+#include <algorithm>
+
+#include "laconic/kernels/groups.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "laconic/kernels/reduce.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace laconic::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+std::uint32_t largest_magnitude_run(const float* x, std::size_t count) {
+  const hn::ScalableTag<std::uint32_t> d;
+  const hn::RebindToFloat<decltype(d)> df;
+  const auto mask = hn::Set(d, 0x7fffffffU);
+  auto largest = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    largest = hn::Max(largest, hn::And(hn::BitCast(d, hn::LoadU(df, x + i)), mask));
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+
+std::uint8_t largest_byte_run(const std::uint8_t* bytes, std::size_t count) {
+  const hn::ScalableTag<std::uint8_t> d;
+  auto largest = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) largest = hn::Max(largest, hn::LoadU(d, bytes + i));
+  std::uint8_t lanes[HWY_MAX_BYTES];
+  hn::StoreU(largest, d, lanes);
+  return *std::max_element(lanes, lanes + hn::Lanes(d));
+}
+
+// Adds the squares of 16 * steps entries to 16 lanes: entry i goes to lane i % 16.
+void add_squares_run(const float* x, std::size_t count, double* lanes) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const std::size_t width = hn::Lanes(d);
+  for (std::size_t lane = 0; lane < 16; lane += width) {
+    auto sum = hn::LoadU(d, lanes + lane);
+    for (std::size_t i = lane; i < count; i += 16) {
+      const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
+      sum = hn::Add(sum, hn::Mul(v, v));
+    }
+    hn::StoreU(sum, d, lanes + lane);
+  }
+}
+
+}  // namespace laconic::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace laconic::kernels {
+namespace {
+
+HWY_EXPORT(largest_magnitude_run);
+HWY_EXPORT(largest_byte_run);
+HWY_EXPORT(add_squares_run);
+
+constexpr std::size_t kBlock = 4096;
+
+double block_sum(std::span<const float> x) {
+  double lanes[16] = {};
+  in_groups(
+      x.size(),
+      [&](std::size_t, std::size_t count, const float* x) {
+        HWY_DYNAMIC_DISPATCH(add_squares_run)(x, count, lanes);
+      },
+      In<float>{x.data()});
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace
+
+std::uint32_t largest_magnitude(std::span<const float> x) {
+  std::uint32_t largest = 0;
+  in_groups(
+      x.size(),
+      [&](std::size_t, std::size_t count, const float* x) {
+        largest = std::max(largest, HWY_DYNAMIC_DISPATCH(largest_magnitude_run)(x, count));
+      },
+      In<float>{x.data()});
+  return largest;
+}
+
+std::uint8_t largest_byte(ByteView bytes) {
+  std::uint8_t largest = 0;
+  in_groups(
+      bytes.size(),
+      [&](std::size_t, std::size_t count, const std::uint8_t* bytes) {
+        largest = std::max(largest, HWY_DYNAMIC_DISPATCH(largest_byte_run)(bytes, count));
+      },
+      In<std::uint8_t>{bytes.data()});
+  return largest;
+}
+
+double sum_of_squares(std::span<const float> x) {
+  double sum = 0;
+  for (std::size_t from = 0; from < x.size(); from += kBlock)
+    sum += block_sum(x.subspan(from, std::min(kBlock, x.size() - from)));
+  return sum;
+}
+
+}  // namespace laconic::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,23 @@
+// Sums and extremes over arrays, the same number on every instruction set.
+#pragma once
+
+#include <span>
+
+#include "laconic/base/bytes.h"
+
+namespace laconic::kernels {
+
+inline constexpr std::uint32_t kInfinity = 0x7f800000U;  // magnitudes from here on are Inf or NaN
+
+// The bits of the largest |x[i]|; 0 when x is empty. NaN counts as larger than Inf.
+std::uint32_t largest_magnitude(std::span<const float> x);
+
+inline bool all_finite(std::span<const float> x) { return largest_magnitude(x) < kInfinity; }
+
+// The largest byte; 0 when there is none.
+std::uint8_t largest_byte(ByteView bytes);
+
+// Sum of x[i]^2 in double, over blocks of 4096 entries in 16 lanes; lanes, then blocks, are added in index order.
+double sum_of_squares(std::span<const float> x);
+
+}  // namespace laconic::kernels

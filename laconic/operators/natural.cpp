@@ -1,0 +1,137 @@
+// natural: each entry rounded to a power of two, up or down at random so that the mean is the entry.
+// Horvath et al., "Natural Compression for Distributed Deep Learning", definition 1 and theorem 3.
+//
+// Decisions the paper leaves open: a subnormal entry becomes 0 or 2^-126, without bias; entries above 2^127 stay at
+// 2^127; -0 becomes 0; NaN and Inf are refused (the frame carries such a slice uncompressed).
+#include "laconic/kernels/natural.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "laconic/base/errors.h"
+#include "laconic/kernels/reduce.h"
+#include "laconic/operators/stage.h"
+
+namespace laconic {
+namespace {
+
+using kernels::kWindow;
+using kernels::Rounding;
+
+constexpr std::size_t kPiece = 16 * kWindow;  // entries one thread takes at a time
+
+std::size_t pieces_of(std::size_t count, std::size_t piece) { return (count + piece - 1) / piece; }
+
+template <class T>
+std::span<T> part_of(std::span<T> all, std::size_t piece, std::size_t size) {
+  return all.subspan(piece * size, std::min(size, all.size() - piece * size));
+}
+
+// Worst case at mantissa 1/3 (stochastic: variance 1/8) and 1/2 (nearest: relative error 1/3).
+Traits natural_traits(Rounding rounding) {
+  if (rounding == Rounding::nearest) return {.delta = 8.0 / 9};
+  return {.unbiased = true, .random = true, .omega = 1.0 / 8, .delta = 7.0 / 8};
+}
+
+// 9 bits: a plane of exponent bytes and a plane of sign bits.
+class Natural9 : public Quantiser {
+ public:
+  explicit Natural9(Rounding rounding) : rounding_(rounding) {}
+
+  PlaneShapes planes(std::size_t count) const override {
+    return {{.width = 8, .count = count}, {.width = 1, .count = count, .only_where = 0}};
+  }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys, Scratch& scratch) const override {
+    std::atomic<bool> finite = true;
+    scratch.pool.each(pieces_of(x.size(), kPiece), [&](std::size_t piece, unsigned) {
+      const std::size_t from = piece * kPiece;
+      if (!kernels::natural_encode(part_of(x, piece, kPiece), rounding_, keys.own, keys.first + from,
+                                   planes[0].data() + from, planes[1].data() + from / 8))
+        finite = false;
+    });
+    return finite;
+  }
+
+  void check(const PlaneViews& planes, std::size_t) const override {
+    if (kernels::largest_byte(planes[0]) == 255)
+      throw DataError("a section by 'natural' has an exponent of 255; allowed: 0 to 254");
+  }
+
+  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch& scratch) const override {
+    scratch.pool.each(pieces_of(y.size(), kPiece), [&](std::size_t piece, unsigned) {
+      const std::size_t from = piece * kPiece;
+      kernels::natural_add(planes[0].data() + from, planes[1].data() + from / 8, weight,
+                           part_of(y, piece, kPiece));
+    });
+  }
+
+  Traits traits(std::size_t) const override { return natural_traits(rounding_); }
+
+ private:
+  Rounding rounding_;
+};
+
+// 8 bits: sign and 7 bits of exponent in a window per 4096 entries, whose top is a plane of its own.
+class Natural8 : public Quantiser {
+ public:
+  explicit Natural8(Rounding rounding) : rounding_(rounding) {}
+
+  PlaneShapes planes(std::size_t count) const override {
+    return {{.width = 8, .count = pieces_of(count, kWindow)}, {.width = 8, .count = count}};
+  }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys, Scratch& scratch) const override {
+    scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
+      const auto part = part_of(x, window, kWindow);
+      const unsigned top = kernels::natural_window(part);
+      planes[0][window] = static_cast<std::uint8_t>(top);
+      if (top < 255)
+        kernels::natural8_encode(part, rounding_, keys.own, keys.first + window * kWindow, top,
+                                 planes[1].data() + window * kWindow);
+    });
+    return std::ranges::find(planes[0], 255) == planes[0].end();
+  }
+
+  void check(const PlaneViews& planes, std::size_t) const override {
+    for (const std::uint8_t top : planes[0])
+      if (top < 127 || top > 254)
+        throw DataError("a section by 'natural:8' has a window top of " + std::to_string(top) +
+                        "; allowed: 127 to 254");
+  }
+
+  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch& scratch) const override {
+    scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
+      kernels::natural8_add(planes[1].data() + window * kWindow, planes[0][window], weight,
+                            part_of(y, window, kWindow));
+    });
+  }
+
+  // What lies below the window adds less than 2^-200 to the variance: the claim stays 1/8.
+  Traits traits(std::size_t) const override { return natural_traits(rounding_); }
+
+ private:
+  Rounding rounding_;
+};
+
+const RegisterStage natural{{
+    .name = "natural",
+    .role = Role::quantiser,
+    .summary = "Rounds to powers of two, at random without bias; 9 bits, or 8 with a window per 4096 entries.",
+    .paper = "Horvath et al., Natural Compression for Distributed Deep Learning (arXiv 1905.10988)",
+    .parameters = {{.name = "bits", .fallback = "9", .choices = {"8", "9"}, .help = "bits per entry"},
+                   {.name = "rounding",
+                    .fallback = "stochastic",
+                    .choices = {"stochastic", "nearest"},
+                    .help = "nearest draws nothing and is biased"}},
+    .examples = {"natural", "natural:8", "natural:nearest", "natural:8,nearest", "natural+entropy",
+                 "natural:8+entropy"},
+    .make = [](const Args& args) -> Stage {
+      const auto rounding = args.text("rounding") == "nearest" ? Rounding::nearest : Rounding::stochastic;
+      if (args.text("bits") == "8") return std::make_shared<Natural8>(rounding);
+      return std::make_shared<Natural9>(rounding);
+    },
+}};
+
+}  // namespace
+}  // namespace laconic

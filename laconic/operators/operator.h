@@ -1,0 +1,51 @@
+// An operator: a lossy map from floats to bytes and back, made of stages (operators/stage.h).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "laconic/operators/stage.h"
+
+namespace laconic {
+
+// A value: cheap to copy, immutable, safe to use from many threads (each with its own Scratch).
+class Operator {
+ public:
+  // An upper bound on the bytes encode appends for `count` entries.
+  std::size_t max_size(std::size_t count) const;
+
+  // Appends x as one section and returns true. Returns false, with nothing appended, when x holds NaN or Inf.
+  [[nodiscard]] bool encode(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch) const;
+
+  // Throws DataError unless `section` is a whole, valid section of `count` entries.
+  void check(ByteView section, std::size_t count, Scratch& scratch) const;
+
+  // y += weight * decoded. Checks first: when it throws DataError, y is as it was.
+  void add(ByteView section, float weight, std::span<float> y, const Keys& keys, Scratch& scratch) const;
+
+  // The canonical spelling: parse_operator(spec()) is this operator again.
+  const std::string& spec() const;
+  Traits traits(std::size_t count) const;
+
+  friend bool operator==(const Operator& a, const Operator& b) { return a.spec() == b.spec(); }
+
+ private:
+  struct Chain;
+  explicit Operator(std::shared_ptr<const Chain> chain) : chain_(std::move(chain)) {}
+  friend Operator parse_operator(std::string_view spec);
+
+  PlaneViews read(ByteView section, std::size_t count, Scratch& scratch) const;
+
+  std::shared_ptr<const Chain> chain_;
+};
+
+// Example: parse_operator("natural+entropy"). Throws UsageError that names the mistake and what is allowed.
+Operator parse_operator(std::string_view spec);
+
+// Every chain that the registered stages give as an example: what laws, golden frames, fuzzing and benchmarks run over.
+std::vector<std::string> example_specs();
+
+}  // namespace laconic

@@ -1,0 +1,124 @@
+// Files by POSIX calls: std::fstream neither says why it failed nor can wait for the disk.
+#include "laconic/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "laconic/base/errors.h"
+
+namespace laconic {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kRead = std::size_t{1} << 20;  // bytes asked for when a file does not know its size
+
+std::string reason(int code) { return std::generic_category().message(code); }
+
+[[noreturn]] void refuse_write(const std::string& path, int code) {
+  throw SystemError("cannot write " + path + ": " + reason(code));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  bool open() const { return number_ >= 0; }
+  int number() const { return number_; }
+
+  // Some file systems report a full disk only here. Returns 0 or the error.
+  int close() {
+    const int result = ::close(number_);
+    number_ = -1;
+    return result == 0 ? 0 : errno;
+  }
+
+ private:
+  int number_;
+};
+
+// Returns 0 or the error.
+int write_all(int number, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(number, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+void write_through(const std::string& path, ByteView bytes) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.open()) refuse_write(path, errno);
+  if (const int code = write_all(file.number(), bytes)) refuse_write(path, code);
+  if (const int code = file.close()) refuse_write(path, code);
+}
+
+// A name in the same folder, hence on the same disk. It does not grow with the target's, which may be as long as names get.
+fs::path temporary_beside(const fs::path& target) {
+  static std::atomic<unsigned> counter = 0;
+  return target.parent_path() /
+         (".laconic-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp");
+}
+
+// Returns 0 or the error; the temporary may then still be there.
+int write_and_rename(const fs::path& temporary, const fs::path& target, mode_t mode, ByteView bytes) {
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.open()) return errno;
+  if (mode != 0 && ::fchmod(file.number(), mode) != 0) return errno;
+  if (const int code = write_all(file.number(), bytes)) return code;
+  if (::fsync(file.number()) != 0) return errno;
+  if (const int code = file.close()) return code;
+  return ::rename(temporary.c_str(), target.c_str()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+Buffer read_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!file.open() || ::fstat(file.number(), &info) != 0)
+    throw UsageError("cannot read " + path + ": " + reason(errno));
+  if (S_ISDIR(info.st_mode)) throw UsageError("cannot read " + path + ": " + reason(EISDIR));
+
+  Buffer bytes;
+  // One byte more than the size: the read that fills the file's last byte is followed by one that finds its end.
+  const std::size_t step = info.st_size > 0 ? static_cast<std::size_t>(info.st_size) + 1 : kRead;
+  for (;;) {
+    const std::size_t before = bytes.size();
+    const ssize_t got = ::read(file.number(), bytes.grow(before == 0 ? step : kRead), before == 0 ? step : kRead);
+    if (got < 0 && errno != EINTR) throw SystemError("cannot read " + path + ": " + reason(errno));
+    bytes.truncate(before + static_cast<std::size_t>(got > 0 ? got : 0));
+    if (got == 0) return bytes;
+  }
+}
+
+void write_file(const std::string& path, ByteView bytes) {
+  struct stat info {};
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) refuse_write(path, EISDIR);
+  // Renaming onto /dev/null or a pipe would put a file in its place.
+  if (exists && !S_ISREG(info.st_mode)) return write_through(path, bytes);
+  // Renaming asks only for the folder's permission; a file that may not be written is not replaced either.
+  if (exists && ::access(path.c_str(), W_OK) != 0) refuse_write(path, errno);
+
+  const fs::path target = exists ? fs::canonical(path) : fs::path(path);
+  const fs::path temporary = temporary_beside(target);
+  const int code = write_and_rename(temporary, target, exists ? info.st_mode & 07777 : 0, bytes);
+  if (code == 0) return;
+  if (code != EEXIST) ::unlink(temporary.c_str());
+  refuse_write(path, code);
+}
+
+}  // namespace laconic

@@ -1,0 +1,34 @@
+// The table of exchanges.
+#include "laconic/exchange/aggregator.h"
+
+#include "laconic/base/registry.h"
+
+namespace laconic {
+namespace {
+
+Registry<ExchangeInfo>& registry() {
+  static Registry<ExchangeInfo> exchanges("exchange");
+  return exchanges;
+}
+
+}  // namespace
+
+const std::vector<ExchangeInfo>& exchanges() { return registry().all(); }
+
+RegisterExchange::RegisterExchange(ExchangeInfo info) { registry().add(std::move(info)); }
+
+std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup) {
+  const auto stages = split_chain(spec);
+  if (stages.size() != 1) throw UsageError("an exchange is one word, not '" + std::string(spec) + "'");
+  const ExchangeInfo& info = registry().at(stages[0].name);
+  const Args args(info.name, info.parameters, stages[0].args);
+  return info.make(std::move(setup), args);
+}
+
+void require_count(std::span<const float> gradient, const Model& model) {
+  if (gradient.size() != count_of(model))
+    throw UsageError("a gradient of " + std::to_string(gradient.size()) + " entries for a model of " +
+                     std::to_string(count_of(model)));
+}
+
+}  // namespace laconic

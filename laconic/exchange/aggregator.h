@@ -1,0 +1,96 @@
+// Who talks to whom: an aggregator turns every rank's gradient into their mean, equal bit for bit on every rank.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "laconic/exchange/transport.h"
+#include "laconic/layout/layout.h"
+#include "laconic/memory/memory.h"
+
+namespace laconic {
+
+// What one step cost. Bytes are those that really crossed the transport.
+struct StepStats {
+  std::uint64_t payload_bytes = 0;  // of this rank's frame, without headers
+  std::uint64_t wire_bytes = 0;     // of this rank's frame
+  std::uint64_t traffic_bytes = 0;  // all this rank sent
+  std::uint64_t dense_bytes = 0;    // the gradient as float32
+  double compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0;
+  double residual_norm = 0;
+  bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
+};
+
+class Aggregator {
+ public:
+  virtual ~Aggregator() = default;
+
+  // In: this rank's gradient; out: the mean over ranks. When some rank's gradient holds NaN or Inf, so does the mean, on
+  // every rank, stats.finite is false and the memory is as before. When it throws, memory and gradient are as before.
+  virtual StepStats average(std::span<float> gradient, const StepInfo& info) = 0;
+
+  virtual State save() const = 0;
+  virtual void load(const State& state) = 0;
+};
+
+// What an aggregator is made from. Model, plan, seed and memory must be the same on all ranks.
+struct Setup {
+  Transport& transport;
+  Model model;
+  Plan plan;
+  std::string memory = "none";
+  std::uint64_t seed = 0;
+  double timeout_seconds = 60;
+  unsigned threads = 1;
+};
+
+struct ExchangeInfo {
+  std::string name, summary, paper;
+  std::vector<Parameter> parameters;
+  std::function<std::unique_ptr<Aggregator>(Setup, const Args&)> make;
+};
+
+const std::vector<ExchangeInfo>& exchanges();
+
+struct RegisterExchange {
+  explicit RegisterExchange(ExchangeInfo info);
+};
+
+// Example: make_aggregator("gather", {.transport = t, .model = m, .plan = p, .memory = "feedback"}).
+std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup);
+
+// Throws UsageError unless the gradient has the model's count.
+void require_count(std::span<const float> gradient, const Model& model);
+
+// Seconds since it was made or last asked.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Undoes a step that does not reach commit.
+class Transaction {
+ public:
+  explicit Transaction(Memory& memory) : memory_(&memory) {}
+  ~Transaction() {
+    if (memory_) memory_->rollback();
+  }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit() { std::exchange(memory_, nullptr)->commit(); }
+
+ private:
+  Memory* memory_;
+};
+
+}  // namespace laconic

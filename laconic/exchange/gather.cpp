@@ -1,0 +1,131 @@
+// gather: every rank sends its frame to every other, and each adds them all up. This file is the whole walk:
+//
+//   gradients -> layout -> memory -> operators -> codecs -> frame -> transport
+//                                                                        |
+//   gradients <- memory <- mean <- operators (add) <- codecs <- frame <--+
+#include <algorithm>
+
+#include "laconic/base/errors.h"
+#include "laconic/exchange/aggregator.h"
+#include "laconic/frame/frame.h"
+
+namespace laconic {
+namespace {
+
+class Gather : public Aggregator {
+ public:
+  explicit Gather(Setup setup)
+      : setup_(std::move(setup)),
+        memory_(make_memory(setup_.memory, setup_.model, setup_.plan)),
+        scratch_(setup_.threads) {
+    header_.seed = setup_.seed;
+    header_.rank = static_cast<std::uint64_t>(setup_.transport.rank());
+    header_.shape = {count_of(setup_.model)};
+  }
+
+  StepStats average(std::span<float> gradient, const StepInfo& info) override {
+    require_count(gradient, setup_.model);
+    StepStats stats{.dense_bytes = gradient.size_bytes()};
+    Stopwatch watch;
+    Transaction step(*memory_);
+
+    write_frame(gradient, info, stats);
+    stats.compress_seconds = watch.lap();
+
+    const std::uint64_t sent = setup_.transport.bytes_sent();
+    setup_.transport.all_gather(mine_.view(), received_, Deadline::in(setup_.timeout_seconds, "all_gather of frames"));
+    stats.traffic_bytes = setup_.transport.bytes_sent() - sent;
+    stats.exchange_seconds = watch.lap();
+
+    read_frames(info);
+    add_frames(gradient);
+    stats.finite = std::ranges::all_of(frames_, &Frame::finite);
+    if (stats.finite) {
+      memory_->finish(gradient, info);
+      step.commit();
+    }
+    stats.decompress_seconds = watch.lap();
+    stats.residual_norm = memory_->residual_norm();
+    return stats;
+  }
+
+  State save() const override { return memory_->save(); }
+  void load(const State& state) override { memory_->load(state); }
+
+ private:
+  // Each slice: what memory wants sent is encoded, and memory learns what will arrive.
+  void write_frame(std::span<const float> gradient, const StepInfo& info, StepStats& stats) {
+    header_.step = info.step;
+    const Keys keys = header_.keys();
+    const Plan& plan = setup_.plan;
+    mine_.clear();
+    FrameWriter frame(mine_, header_, plan.operators);
+    for (std::size_t i = 0; i < plan.layout.size(); ++i) {
+      const Slice& slice = plan.layout[i];
+      const auto x = memory_->compensate(slice, gradient.subspan(slice.offset, slice.count), info);
+      if (frame.add(x, plan.operator_of[i], keys, scratch_))
+        memory_->absorb(slice, {plan.op(i), frame.last_section(), keys.at(slice.offset), scratch_});
+    }
+    stats.payload_bytes = frame.finish();
+    stats.wire_bytes = mine_.size();
+  }
+
+  // All frames are read and checked before the first is added, so a bad one leaves the gradient as it was.
+  void read_frames(const StepInfo& info) {
+    frames_.clear();
+    for (std::size_t rank = 0; rank < received_.size(); ++rank) {
+      try {
+        Frame frame = read_frame(received_[rank].view(), {.max_count = header_.count()});
+        expect(frame, rank, info.step);
+        if (rank != header_.rank) check_sections(frame, scratch_);
+        frames_.push_back(std::move(frame));
+      } catch (const DataError& error) {
+        throw DataError("from rank " + std::to_string(rank) + " in step " + std::to_string(info.step) + ": " +
+                        error.what());
+      }
+    }
+  }
+
+  // In rank order: floating-point sums depend on it, and every rank must get the same.
+  void add_frames(std::span<float> gradient) {
+    std::ranges::fill(gradient, 0.0F);
+    const float weight = 1.0F / static_cast<float>(frames_.size());
+    for (const Frame& frame : frames_)
+      for (const Section& section : frame.sections)
+        add_section(frame, section, weight, gradient.subspan(section.first, section.count), scratch_);
+  }
+
+  void expect(const Frame& frame, std::size_t rank, std::uint64_t step) const {
+    const Plan& plan = setup_.plan;
+    if (frame.header.rank != rank || frame.header.step != step || frame.header.seed != setup_.seed)
+      throw DataError("the frame is of rank " + std::to_string(frame.header.rank) + ", step " +
+                      std::to_string(frame.header.step) + ", seed " + std::to_string(frame.header.seed));
+    if (frame.operators != plan.operators || !frame.covers_all() || frame.sections.size() != plan.layout.size())
+      throw DataError("the frame has another operator or layout than this rank");
+    for (std::size_t i = 0; i < plan.layout.size(); ++i)
+      if (frame.sections[i].count != plan.layout[i].count ||
+          frame.sections[i].operator_index != plan.operator_of[i])
+        throw DataError("the frame cuts the model otherwise at slice '" + plan.layout[i].name + "'");
+  }
+
+  Setup setup_;
+  std::unique_ptr<Memory> memory_;
+  Scratch scratch_;
+  FrameHeader header_;
+  Buffer mine_;
+  std::vector<Buffer> received_;
+  std::vector<Frame> frames_;
+};
+
+const RegisterExchange gather{{
+    .name = "gather",
+    .summary = "Every rank's frame to every other; sends (ranks - 1) frames.",
+    .paper = "all-gather of compressed gradients, as in Xu et al., GRACE",
+    .parameters = {},
+    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
+      return std::make_unique<Gather>(std::move(setup));
+    },
+}};
+
+}  // namespace
+}  // namespace laconic

@@ -1,0 +1,98 @@
+// Collectives over exchange, for transports that have none of their own.
+#include "laconic/exchange/transport.h"
+
+#include "laconic/base/errors.h"
+#include "laconic/base/registry.h"
+
+namespace laconic {
+namespace {
+
+Registry<TransportInfo>& registry() {
+  static Registry<TransportInfo> transports("transport");
+  return transports;
+}
+
+template <class T>
+ByteView bytes_of(std::span<T> values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+}
+template <class T>
+std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
+  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+// Ring all-reduce: n - 1 rounds in which partial sums travel, n - 1 in which whole sums do. Sends 2 (n-1)/n of the array.
+template <class T>
+void ring(Transport& transport, std::span<T> values, const Deadline& deadline) {
+  const int n = transport.size(), rank = transport.rank();
+  const int next = (rank + 1) % n, before = (rank + n - 1) % n;
+  const auto part = [&](int i) {
+    const auto p = static_cast<std::size_t>((i % n + n) % n), parts = static_cast<std::size_t>(n);
+    const std::size_t from = values.size() * p / parts, to = values.size() * (p + 1) / parts;
+    return values.subspan(from, to - from);
+  };
+  const auto pass = [&](std::span<T> out, std::span<T> in) {
+    const Send send{next, bytes_of(out)};
+    const Receive receive{before, writable_bytes_of(in)};
+    transport.exchange({&send, 1}, {&receive, 1}, deadline);
+  };
+  std::vector<T> incoming(values.size() / static_cast<std::size_t>(n) + 1);
+  for (int round = 0; round < n - 1; ++round) {
+    const std::span<T> mine = part(rank - round - 1), in = std::span(incoming).first(mine.size());
+    pass(part(rank - round), in);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = in[i] + mine[i];
+  }
+  for (int round = 0; round < n - 1; ++round) pass(part(rank - round + 1), part(rank - round));
+}
+
+}  // namespace
+
+Deadline Deadline::in(double seconds, std::string_view operation) {
+  const auto wait = std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+  return {std::chrono::steady_clock::now() + wait, seconds, operation};
+}
+
+void Transport::exchange(std::span<const Send> sends, std::span<const Receive> receives, const Deadline& deadline) {
+  const auto known = [&](int peer) {
+    if (peer < 0 || peer >= size() || peer == rank())
+      throw UsageError("rank " + std::to_string(rank()) + " of " + std::to_string(size()) + " cannot exchange with rank " +
+                       std::to_string(peer));
+  };
+  for (const Send& send : sends) known(send.to);
+  for (const Receive& receive : receives) known(receive.from);
+  do_exchange(sends, receives, deadline);
+  for (const Send& send : sends) bytes_sent_ += send.bytes.size();
+}
+
+void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, const Deadline& deadline) {
+  const auto n = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
+  all.resize(n);
+  std::vector<std::uint64_t> sizes(n, mine.size());
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  const auto with_all = [&](ByteView out, auto in) {
+    sends.clear();
+    receives.clear();
+    for (std::size_t i = 1; i < n; ++i) {
+      const std::size_t to = (me + i) % n, from = (me + n - i) % n;
+      sends.push_back({static_cast<int>(to), out});
+      receives.push_back({static_cast<int>(from), in(from)});
+    }
+    exchange(sends, receives, deadline);
+  };
+  const std::uint64_t size = mine.size();
+  with_all(bytes_of(std::span(&size, 1)), [&](std::size_t from) { return writable_bytes_of(std::span(&sizes[from], 1)); });
+  with_all(mine, [&](std::size_t from) { return all[from].reset(static_cast<std::size_t>(sizes[from])); });
+  all[me].clear();
+  all[me].append(mine);
+}
+
+void Transport::all_reduce(std::span<float> values, const Deadline& deadline) { ring(*this, values, deadline); }
+
+void Transport::all_reduce(std::span<std::int64_t> values, const Deadline& deadline) { ring(*this, values, deadline); }
+
+const std::vector<TransportInfo>& transports() { return registry().all(); }
+
+RegisterTransport::RegisterTransport(TransportInfo info) { registry().add(std::move(info)); }
+
+}  // namespace laconic

@@ -1,0 +1,72 @@
+// How ranks reach each other. The base is declared here so that exchanges need not know any transport.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "laconic/base/args.h"
+#include "laconic/base/buffer.h"
+
+namespace laconic {
+
+// When a wait ends in an error, and what was being done: "all_gather of frames".
+struct Deadline {
+  std::chrono::steady_clock::time_point at;
+  double seconds;  // as asked for, for messages
+  std::string_view operation;
+
+  static Deadline in(double seconds, std::string_view operation);
+};
+
+struct Send {
+  int to;
+  ByteView bytes;
+};
+struct Receive {
+  int from;
+  std::span<std::uint8_t> bytes;  // filled; both sides know the length
+};
+
+// One rank's end. Used by one thread at a time. Every wait that fails throws TransportError naming rank and operation.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Starts all sends and receives, then waits for all of them: no order among ranks can deadlock it. Messages between
+  // two ranks arrive in the order sent.
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives, const Deadline& deadline);
+
+  // Everybody's bytes, of any length, by rank; all[rank()] is a copy of `mine`.
+  virtual void all_gather(ByteView mine, std::vector<Buffer>& all, const Deadline& deadline);
+
+  // The sum over ranks, equal bit for bit on every rank: a ring, each part summed in rank order from the part's owner.
+  virtual void all_reduce(std::span<float> values, const Deadline& deadline);
+  virtual void all_reduce(std::span<std::int64_t> values, const Deadline& deadline);
+
+  // Bytes this rank has sent to others.
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+ protected:
+  virtual void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                           const Deadline& deadline) = 0;
+  std::uint64_t bytes_sent_ = 0;  // transports with collectives of their own add what those send
+};
+
+struct TransportInfo {
+  std::string name, summary, paper;
+  std::vector<Parameter> parameters;
+};
+
+const std::vector<TransportInfo>& transports();
+
+struct RegisterTransport {
+  explicit RegisterTransport(TransportInfo info);
+};
+
+}  // namespace laconic

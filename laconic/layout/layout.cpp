@@ -1,0 +1,127 @@
+// Plans: rules choose each tensor's operator, then a layout cuts each run of tensors that share one.
+#include "laconic/layout/layout.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "laconic/base/registry.h"
+
+namespace laconic {
+namespace {
+
+Registry<LayoutInfo>& registry() {
+  static Registry<LayoutInfo> layouts("layout");
+  return layouts;
+}
+
+Layout slices_of(const Model& model) {
+  Layout tensors;
+  std::size_t offset = 0;
+  for (const Tensor& tensor : model) {
+    const std::size_t count = tensor.count();
+    const bool matrix = tensor.shape.size() > 1 && tensor.shape[0] > 0;
+    const std::size_t rows = matrix ? static_cast<std::size_t>(tensor.shape[0]) : count;
+    tensors.push_back({tensor.name, offset, count, rows, matrix ? count / rows : 1});
+    offset += count;
+  }
+  return tensors;
+}
+
+// Index of the operator in the list, which gets it if it is new.
+std::size_t index_in(std::vector<Operator>& operators, const Operator& op) {
+  const auto at = std::ranges::find(operators, op);
+  if (at != operators.end()) return static_cast<std::size_t>(at - operators.begin());
+  operators.push_back(op);
+  return operators.size() - 1;
+}
+
+const Operator& choose(const Tensor& tensor, const Operator& op, std::span<const Rule> rules) {
+  for (const Rule& rule : rules)
+    if (rule.fits(tensor)) return rule.op;
+  return op;
+}
+
+}  // namespace
+
+std::size_t Tensor::count() const {
+  std::size_t product = 1;
+  for (const std::uint64_t extent : shape) product *= static_cast<std::size_t>(extent);
+  return product;
+}
+
+std::size_t count_of(const Model& model) {
+  std::size_t sum = 0;
+  for (const Tensor& tensor : model) sum += tensor.count();
+  return sum;
+}
+
+const std::vector<LayoutInfo>& layouts() { return registry().all(); }
+
+RegisterLayout::RegisterLayout(LayoutInfo info) { registry().add(std::move(info)); }
+
+Slice merge(std::span<const Slice> slices) {
+  if (slices.size() == 1) return slices[0];
+  Slice all = slices[0];
+  all.name += ".." + slices.back().name;
+  all.count = slices.back().offset + slices.back().count - all.offset;
+  all.rows = all.count;
+  all.cols = 1;
+  return all;
+}
+
+bool Rule::fits(const Tensor& tensor) const {
+  const std::size_t count = tensor.count(), rank = tensor.shape.size();
+  return count >= min_count && count <= max_count && rank >= min_rank && rank <= max_rank &&
+         fnmatch(name.c_str(), tensor.name.c_str(), 0) == 0;
+}
+
+Rule parse_rule(std::string_view text) {
+  const auto at = text.rfind("op=");
+  if (at == std::string_view::npos || (at > 0 && text[at - 1] != ','))
+    throw UsageError("rule '" + std::string(text) + "' must end in op=SPEC, as in 'name=*.bias,op=identity'");
+  Rule rule{.op = parse_operator(text.substr(at + 3))};
+  // Numbers have the spec language's form; a name is a glob and may hold any character but a comma.
+  std::string numbers;
+  for (std::string_view rest = text.substr(0, at > 0 ? at - 1 : 0); !rest.empty();) {
+    const auto part = rest.substr(0, rest.find(','));
+    if (part.starts_with("name=")) {
+      rule.name = part.substr(5);
+    } else {
+      numbers += (numbers.empty() ? "" : ",") + std::string(part);
+    }
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+  }
+  const auto number = [](const char* name, const char* fallback, double max, const char* help) {
+    return Parameter{.name = name, .fallback = fallback, .choices = {}, .min = 0, .max = max, .whole = true, .help = help};
+  };
+  const Args args("rule",
+                  {number("min", "0", 0x1p53, "least entries"), number("max", "9007199254740992", 0x1p53, "most entries"),
+                   number("min_rank", "0", 64, "least dimensions"), number("max_rank", "64", 64, "most dimensions")},
+                  numbers);
+  rule.min_count = args.whole("min");
+  rule.max_count = args.whole("max");
+  rule.min_rank = args.whole("min_rank");
+  rule.max_rank = args.whole("max_rank");
+  return rule;
+}
+
+Plan make_plan(const Model& model, std::string_view layout, const Operator& op, std::span<const Rule> rules) {
+  const auto stages = split_chain(layout);
+  if (stages.size() != 1) throw UsageError("a layout is one word, not '" + std::string(layout) + "'");
+  const LayoutInfo& info = registry().at(stages[0].name);
+  const Args args(info.name, info.parameters, stages[0].args);
+
+  Plan plan;
+  const Layout tensors = slices_of(model);
+  std::vector<std::size_t> wanted;
+  for (const Tensor& tensor : model) wanted.push_back(index_in(plan.operators, choose(tensor, op, rules)));
+  for (std::size_t from = 0, to = 0; from < tensors.size(); from = to) {
+    while (to < tensors.size() && wanted[to] == wanted[from]) ++to;
+    info.cut(std::span(tensors).subspan(from, to - from), args, plan.layout);
+    plan.operator_of.resize(plan.layout.size(), wanted[from]);
+  }
+  return plan;
+}
+
+}  // namespace laconic

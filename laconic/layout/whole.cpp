@@ -1,0 +1,16 @@
+// whole: all tensors as one slice, the entire-model choice.
+#include "laconic/layout/layout.h"
+
+namespace laconic {
+namespace {
+
+const RegisterLayout whole{{
+    .name = "whole",
+    .summary = "The whole model as one slice: entire-model compression.",
+    .paper = "Dutta et al., On the Discrepancy between Theory and Practice of Compression (arXiv 1911.08250)",
+    .parameters = {},
+    .cut = [](std::span<const Slice> tensors, const Args&, Layout& out) { out.push_back(merge(tensors)); },
+}};
+
+}  // namespace
+}  // namespace laconic

@@ -1,0 +1,84 @@
+// What a worker remembers between steps. A step is a transaction: nothing changes for good before commit, and
+// rollback leaves everything as it was before the step.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "laconic/layout/layout.h"
+
+namespace laconic {
+
+// What some methods need to know about the step.
+struct StepInfo {
+  std::uint64_t step = 0;
+  float lr = 0;
+  std::span<const float> parameters = {};
+};
+
+// What was sent of a slice.
+struct Sent {
+  const Operator& op;
+  ByteView section;
+  Keys keys;
+  Scratch& scratch;
+
+  // y += weight * what every receiver decodes.
+  void add_to(std::span<float> y, float weight) const { op.add(section, weight, y, keys, scratch); }
+};
+
+// State by name: one array per tensor and role, e.g. "feedback/conv1.weight". Survives a change of layout.
+using State = std::map<std::string, std::vector<float>>;
+
+class Memory {
+ public:
+  virtual ~Memory() = default;
+
+  // Before encoding: what to send for this slice of the gradient. The result stays valid until the step ends.
+  virtual std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
+                                            const StepInfo& info) = 0;
+  // After encoding: what the receivers will decode of it.
+  virtual void absorb(const Slice& slice, const Sent& sent) = 0;
+  // After the mean of what all ranks sent is known: may turn it into the mean gradient.
+  virtual void finish(std::span<float> /*mean*/, const StepInfo& /*info*/) {}
+
+  virtual void commit() = 0;
+  virtual void rollback() = 0;
+
+  // Length of what is still owed to the model; 0 when nothing is remembered.
+  virtual double residual_norm() const = 0;
+  virtual State save() const = 0;
+  // Throws DataError unless the state has exactly this model's tensors; nothing is changed then.
+  virtual void load(const State& state) = 0;
+};
+
+struct MemoryInfo {
+  std::string name, summary, paper;
+  std::vector<Parameter> parameters;
+  bool wants_contraction = false;  // diverges with an operator that is none
+  std::function<std::unique_ptr<Memory>(const Model&, const Args&)> make;
+};
+
+const std::vector<MemoryInfo>& memories();
+
+struct RegisterMemory {
+  explicit RegisterMemory(MemoryInfo info);
+};
+
+// Example: make_memory("feedback", model, plan). Throws UsageError when the memory cannot go with an operator of the plan.
+std::unique_ptr<Memory> make_memory(std::string_view spec, const Model& model, const Plan& plan);
+
+// Cuts an array over the whole model into one entry per tensor, "role/tensor", and back.
+void save_tensors(const std::string& role, const Model& model, std::span<const float> values, State& state);
+std::vector<float> load_tensors(const std::string& role, const Model& model, const State& state);
+
+// A state as bytes: a frame of named sections. Reading throws DataError for anything else.
+Buffer write_state(const State& state);
+State read_state(ByteView bytes);
+
+}  // namespace laconic

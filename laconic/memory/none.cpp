@@ -1,0 +1,29 @@
+// none: nothing is remembered; what an operator drops is lost.
+#include "laconic/memory/memory.h"
+
+namespace laconic {
+namespace {
+
+class None : public Memory {
+ public:
+  std::span<const float> compensate(const Slice&, std::span<const float> gradient, const StepInfo&) override {
+    return gradient;
+  }
+  void absorb(const Slice&, const Sent&) override {}
+  void commit() override {}
+  void rollback() override {}
+  double residual_norm() const override { return 0; }
+  State save() const override { return {}; }
+  void load(const State&) override {}
+};
+
+const RegisterMemory none{{
+    .name = "none",
+    .summary = "Nothing is remembered: right for unbiased operators.",
+    .paper = "compressed SGD without feedback",
+    .parameters = {},
+    .make = [](const Model&, const Args&) -> std::unique_ptr<Memory> { return std::make_unique<None>(); },
+}};
+
+}  // namespace
+}  // namespace laconic

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kRead = std::size_t{1} << 20;  // bytes asked for when a file does not know its size
+constexpr std::size_t kRead = std::size_t{1}
+                              << 20;  // bytes asked for when a file does not know its size
 
 std::string reason(int code) { return std::generic_category().message(code); }
 
@@ -65,7 +66,8 @@ void write_through(const std::string& path, ByteView bytes) {
   if (const int code = file.close()) refuse_write(path, code);
 }
 
-// A name in the same folder, hence on the same disk. It does not grow with the target's, which may be as long as names get.
+// A name in the same folder, hence on the same disk. It does not grow with the target's, which may
+// be as long as names get.
 fs::path temporary_beside(const fs::path& target) {
   static std::atomic<unsigned> counter = 0;
   return target.parent_path() /
@@ -73,7 +75,8 @@ fs::path temporary_beside(const fs::path& target) {
 }
 
 // Returns 0 or the error; the temporary may then still be there.
-int write_and_rename(const fs::path& temporary, const fs::path& target, mode_t mode, ByteView bytes) {
+int write_and_rename(const fs::path& temporary, const fs::path& target, mode_t mode,
+                     ByteView bytes) {
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file.open()) return errno;
   if (mode != 0 && ::fchmod(file.number(), mode) != 0) return errno;
@@ -93,11 +96,11 @@ Buffer read_file(const std::string& path) {
   if (S_ISDIR(info.st_mode)) throw UsageError("cannot read " + path + ": " + reason(EISDIR));
 
   Buffer bytes;
-  // One byte more than the size: the read that fills the file's last byte is followed by one that finds its end.
-  const std::size_t step = info.st_size > 0 ? static_cast<std::size_t>(info.st_size) + 1 : kRead;
-  for (;;) {
+  // One byte more than the size, so that the first read of a file meets its end.
+  std::size_t step = info.st_size > 0 ? static_cast<std::size_t>(info.st_size) + 1 : kRead;
+  for (;; step = kRead) {
     const std::size_t before = bytes.size();
-    const ssize_t got = ::read(file.number(), bytes.grow(before == 0 ? step : kRead), before == 0 ? step : kRead);
+    const ssize_t got = ::read(file.number(), bytes.grow(step), step);
     if (got < 0 && errno != EINTR) throw SystemError("cannot read " + path + ": " + reason(errno));
     bytes.truncate(before + static_cast<std::size_t>(got > 0 ? got : 0));
     if (got == 0) return bytes;
@@ -110,7 +113,8 @@ void write_file(const std::string& path, ByteView bytes) {
   if (exists && S_ISDIR(info.st_mode)) refuse_write(path, EISDIR);
   // Renaming onto /dev/null or a pipe would put a file in its place.
   if (exists && !S_ISREG(info.st_mode)) return write_through(path, bytes);
-  // Renaming asks only for the folder's permission; a file that may not be written is not replaced either.
+  // Renaming asks only for the folder's permission; a file that may not be written is not replaced
+  // either.
   if (exists && ::access(path.c_str(), W_OK) != 0) refuse_write(path, errno);
 
   const fs::path target = exists ? fs::canonical(path) : fs::path(path);

@@ -89,7 +89,9 @@ class Literals {
   }
 
  private:
-  void skip_spaces() { text_.remove_prefix(std::min(text_.find_first_not_of(" \t\n"), text_.size())); }
+  void skip_spaces() {
+    text_.remove_prefix(std::min(text_.find_first_not_of(" \t\n"), text_.size()));
+  }
 
   std::string_view take_until(std::size_t end, std::size_t skip) {
     if (end == std::string_view::npos) refuse_header();
@@ -153,15 +155,16 @@ Parts split(ByteView bytes) {
     throw DataError("not a .npy file: it does not begin with '\\x93NUMPY'");
   const std::size_t version = bytes.size() > kMagic.size() ? bytes[kMagic.size()] : 0;
   if (version < 1 || version > 3)
-    throw DataError("the .npy file has format version " + std::to_string(version) + "; allowed: 1 to 3");
+    throw DataError("the .npy file has format version " + std::to_string(version) +
+                    "; allowed: 1 to 3");
   const std::size_t width = version == 1 ? 2 : 4;
   const std::size_t start = kMagic.size() + 2 + width;
   if (bytes.size() < start) throw DataError("the .npy file is cut short within its first bytes");
   std::uint32_t length = 0;
   std::memcpy(&length, bytes.data() + start - width, width);
   if (length > bytes.size() - start)
-    throw DataError("the .npy file claims a header of " + std::to_string(length) + " bytes, but only " +
-                    std::to_string(bytes.size() - start) + " follow");
+    throw DataError("the .npy file claims a header of " + std::to_string(length) +
+                    " bytes, but only " + std::to_string(bytes.size() - start) + " follow");
   return {as_text(bytes.subspan(start, length)), bytes.subspan(start + length)};
 }
 
@@ -169,10 +172,11 @@ const Format& find_format(std::string_view descr) {
   const auto* const found = std::ranges::find(kFormats, descr, &Format::descr);
   if (found != std::end(kFormats)) return *found;
   constexpr std::size_t kShown = 40;  // a structured dtype can be long
-  throw UsageError("the array's dtype is " + std::string(descr.substr(0, kShown)) +
-                   (descr.size() > kShown ? "..." : "") +
-                   "; allowed: little-endian float16, float32 and float64 (<f2, <f4, <f8), so save it with "
-                   "a.astype('<f4')");
+  throw UsageError(
+      "the array's dtype is " + std::string(descr.substr(0, kShown)) +
+      (descr.size() > kShown ? "..." : "") +
+      "; allowed: little-endian float16, float32 and float64 (<f2, <f4, <f8), so save it with "
+      "a.astype('<f4')");
 }
 
 // Bounded at every step, counting empty dimensions as one, so it cannot wrap around.
@@ -180,7 +184,8 @@ std::uint64_t count_of(std::span<const std::uint64_t> shape) {
   std::uint64_t bound = 1, count = 1;
   for (const std::uint64_t extent : shape) {
     if (extent > 0 && bound > kMostEntries / extent)
-      throw DataError("the .npy file claims the shape " + shape_text(shape) + ", more than any memory holds");
+      throw DataError("the .npy file claims the shape " + shape_text(shape) +
+                      ", more than any memory holds");
     bound *= std::max<std::uint64_t>(extent, 1);
     count *= extent;
   }
@@ -188,8 +193,10 @@ std::uint64_t count_of(std::span<const std::uint64_t> shape) {
 }
 
 float from_half(std::uint16_t half) {
-  const std::uint32_t sign = (half & 0x8000U) << 16, exponent = half >> 10 & 31U, mantissa = half & 1023U;
-  if (exponent == 0) return std::copysign(static_cast<float>(mantissa) * 0x1p-24F, sign ? -1.0F : 1.0F);
+  const std::uint32_t sign = (half & 0x8000U) << 16, exponent = half >> 10 & 31U,
+                      mantissa = half & 1023U;
+  if (exponent == 0)
+    return std::copysign(static_cast<float>(mantissa) * 0x1p-24F, sign ? -1.0F : 1.0F);
   const std::uint32_t field = exponent == 31 ? 255 : exponent + 112;
   return std::bit_cast<float>(sign | field << 23 | mantissa << 13);
 }
@@ -198,15 +205,19 @@ float from_half(std::uint16_t half) {
 std::uint16_t to_half(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000U, magnitude = bits & 0x7fffffffU;
-  const auto signed_half = [sign](std::uint32_t half) { return static_cast<std::uint16_t>(sign | half); };
+  const auto signed_half = [sign](std::uint32_t half) {
+    return static_cast<std::uint16_t>(sign | half);
+  };
   if (magnitude > 0x7f800000U) {  // NaN, whose payload must not become 0: that would be Inf
     const std::uint32_t payload = magnitude >> 13 & 1023U;
     return signed_half(0x7c00U | (payload == 0 ? 512U : payload));
   }
   if (magnitude == 0x7f800000U) return signed_half(0x7c00U);
-  if (magnitude >= 0x477ff000U) return signed_half(0x7bffU);  // from 65520 on, it would round to Inf
-  if (magnitude < 0x38800000U)  // below 2^-14: whole multiples of 2^-24
-    return signed_half(static_cast<std::uint32_t>(std::lrint(std::bit_cast<float>(magnitude) * 0x1p24F)));
+  if (magnitude >= 0x477ff000U)
+    return signed_half(0x7bffU);  // from 65520 on, it would round to Inf
+  if (magnitude < 0x38800000U)    // below 2^-14: whole multiples of 2^-24
+    return signed_half(
+        static_cast<std::uint32_t>(std::lrint(std::bit_cast<float>(magnitude) * 0x1p24F)));
   return signed_half((magnitude + 0xfffU + (magnitude >> 13 & 1U) - (112U << 23)) >> 13);
 }
 
@@ -221,13 +232,15 @@ float narrow(double value, std::size_t index) {
 void read_entries(NpyDtype dtype, const std::uint8_t* from, std::span<float> values) {
   switch (dtype) {
     case NpyDtype::float16:
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_half(load<std::uint16_t>(from + 2 * i));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = from_half(load<std::uint16_t>(from + 2 * i));
       return;
     case NpyDtype::float32:
       if (!values.empty()) std::memcpy(values.data(), from, values.size_bytes());
       return;
     case NpyDtype::float64:
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] = narrow(load<double>(from + 8 * i), i);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = narrow(load<double>(from + 8 * i), i);
       return;
   }
 }
@@ -241,7 +254,8 @@ void write_entries(NpyDtype dtype, std::span<const float> values, std::uint8_t* 
       if (!values.empty()) std::memcpy(to, values.data(), values.size_bytes());
       return;
     case NpyDtype::float64:
-      for (std::size_t i = 0; i < values.size(); ++i) store(to + 8 * i, static_cast<double>(values[i]));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        store(to + 8 * i, static_cast<double>(values[i]));
       return;
   }
 }
@@ -249,9 +263,10 @@ void write_entries(NpyDtype dtype, std::span<const float> values, std::uint8_t* 
 }  // namespace
 
 std::string shape_text(std::span<const std::uint64_t> shape) {
-  std::vector<std::string> extents;
-  for (const std::uint64_t extent : shape) extents.push_back(std::to_string(extent));
-  return "(" + join(extents) + (shape.size() == 1 ? ",)" : ")");
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
+  return text.append(shape.size() == 1 ? ",)" : ")");
 }
 
 NpyArray read_npy(ByteView bytes) {
@@ -259,12 +274,13 @@ NpyArray read_npy(ByteView bytes) {
   const Header header = parse_header(parts.header);
   const Format& format = find_format(*header.descr);
   if (*header.fortran_order)
-    throw UsageError("the array is in Fortran order; allowed: C order, so save it with np.ascontiguousarray(a)");
+    throw UsageError(
+        "the array is in Fortran order; allowed: C order, so save it with np.ascontiguousarray(a)");
   const std::uint64_t count = count_of(*header.shape);
   if (count * format.size != parts.entries.size())
-    throw DataError("the .npy file has " + std::to_string(parts.entries.size()) + " bytes of entries, but its shape " +
-                    shape_text(*header.shape) + " of " + std::string(format.name) + " takes " +
-                    std::to_string(count * format.size));
+    throw DataError("the .npy file has " + std::to_string(parts.entries.size()) +
+                    " bytes of entries, but its shape " + shape_text(*header.shape) + " of " +
+                    std::string(format.name) + " takes " + std::to_string(count * format.size));
   NpyArray array{format.dtype, *header.shape, std::vector<float>(static_cast<std::size_t>(count))};
   read_entries(array.dtype, parts.entries.data(), array.values);
   return array;

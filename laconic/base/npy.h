@@ -17,13 +17,14 @@ struct NpyArray {
   std::vector<float> values;           // in C order
 };
 
-// Reads a whole file's bytes. Throws UsageError for arrays that Laconic does not take (another dtype or order, a float64
-// that no float32 can hold), saying how to save them, and DataError for bytes that are not one whole .npy file.
-// Memory is taken in proportion to the bytes given, never to the shape they claim.
+// Reads a whole file's bytes. Throws UsageError for arrays that Laconic does not take (another
+// dtype or order, a float64 that no float32 can hold), saying how to save them, and DataError for
+// bytes that are not one whole .npy file. Memory is taken in proportion to the bytes given, never
+// to the shape they claim.
 NpyArray read_npy(ByteView bytes);
 
-// Appends one array as a .npy file's bytes; `values` has as many entries as the shape says. As float16, finite values
-// beyond its range become its largest value, never Inf.
+// Appends one array as a .npy file's bytes; `values` has as many entries as the shape says. As
+// float16, finite values beyond its range become its largest value, never Inf.
 void append_npy(NpyDtype dtype, std::span<const std::uint64_t> shape, std::span<const float> values,
                 Buffer& out);
 

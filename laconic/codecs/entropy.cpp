@@ -32,7 +32,7 @@ std::unique_ptr<ZSTD_CCtx, FreeContext> make_compressor() {
   const auto set = [&](ZSTD_cParameter parameter, int value) {
     require(ZSTD_CCtx_setParameter(c.get(), parameter, value), "setting a parameter");
   };
-  set(ZSTD_c_compressionLevel, -100);  // skips ahead so far that matches are hardly looked for
+  set(ZSTD_c_compressionLevel, ZSTD_minCLevel());  // looks for a match once in 131072 bytes: matches only cost here
   set(ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
   set(ZSTD_c_contentSizeFlag, 0);
   set(ZSTD_c_checksumFlag, 0);
@@ -44,8 +44,22 @@ std::unique_ptr<ZSTD_CCtx, FreeContext> make_compressor() {
 std::unique_ptr<ZSTD_DCtx, FreeContext> make_decompressor() {
   std::unique_ptr<ZSTD_DCtx, FreeContext> d(ZSTD_createDCtx());
   if (!d) throw std::bad_alloc();
-  require(ZSTD_DCtx_setParameter(d.get(), ZSTD_d_format, ZSTD_f_zstd1_magicless), "setting a parameter");
+  const auto set = [&](ZSTD_dParameter parameter, int value) {
+    require(ZSTD_DCtx_setParameter(d.get(), parameter, value), "setting a parameter");
+  };
+  set(ZSTD_d_format, ZSTD_f_zstd1_magicless);
+  set(ZSTD_d_windowLogMax, 23);
+  set(ZSTD_d_stableOutBuffer, 1);  // decodes in place: no window is allocated, whatever the frame asks for
   return d;
+}
+
+// Exactly one zstd frame, all of `from`, into all of `to`.
+bool decompress(ZSTD_DCtx* context, ByteView from, std::span<std::uint8_t> to) {
+  ZSTD_DCtx_reset(context, ZSTD_reset_session_only);
+  ZSTD_inBuffer in{from.data(), from.size(), 0};
+  ZSTD_outBuffer out{to.data(), to.size(), 0};
+  const std::size_t left = ZSTD_decompressStream(context, &out, &in);
+  return left == 0 && in.pos == in.size && out.pos == out.size;
 }
 
 }  // namespace
@@ -107,9 +121,7 @@ ByteView Entropy::decode(ByteView coded, std::span<std::uint8_t> bytes, Pool& po
       std::memcpy(to.data(), from.data(), to.size());
       return;
     }
-    const std::size_t size = ZSTD_decompressDCtx(c.decompressors[thread].get(), to.data(), to.size(), from.data(),
-                                                 from.size());
-    if (ZSTD_isError(size) || size != to.size()) throw DataError("an entropy-coded chunk is damaged");
+    if (!decompress(c.decompressors[thread].get(), from, to)) throw DataError("an entropy-coded chunk is damaged");
   });
   return in.rest();
 }

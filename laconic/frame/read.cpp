@@ -52,6 +52,8 @@ std::vector<Operator> read_operators(ByteReader& in) {
     } catch (const UsageError& error) {
       throw DataError(std::string("the frame's operator cannot be used: ") + error.what());
     }
+    if (operators.back().spec() != spec)
+      throw DataError("the frame spells operator '" + operators.back().spec() + "' otherwise");
   }
   return operators;
 }

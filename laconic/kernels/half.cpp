@@ -53,8 +53,8 @@ void bf16_add_run(const std::uint16_t* halves, std::size_t count, float weight, 
     add_to(y + i, weight, hn::ShiftLeft<16>(load_halves(halves + i)));
 }
 
-// `base` is (top - 141) << 23, modulo 2^32; `lowest` is the least magnitude that is not flushed.
-void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std::uint32_t lowest,
+// `base` is (top - 141) << 23, modulo 2^32; `lowest` is the least magnitude that is not flushed, `limit` the largest half.
+void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std::uint32_t lowest, std::uint32_t limit,
                      std::uint16_t* halves) {
   const F32 df;
   const Word magic = set((127 - 15 + 23 - 10 + 1) << 23);
@@ -67,7 +67,7 @@ void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std:
     const Word odd = hn::And(hn::ShiftRight<13>(moved), set(1));
     const Word normal =
         hn::ShiftRight<13>(hn::Add(hn::Add(moved, set(0xfffU - ((127U - 15U) << 23))), odd));
-    const Word half = hn::IfThenElse(hn::Lt(moved, set(113U << 23)), small, normal);
+    const Word half = hn::Min(hn::IfThenElse(hn::Lt(moved, set(113U << 23)), small, normal), set(limit));
     store_halves(hn::Or(half, hn::ShiftLeft<15>(hn::ShiftRight<31>(bits))), halves + i);
   }
 }
@@ -138,7 +138,8 @@ void add_pieces(const std::uint8_t* halves, std::span<float> y, Add add) {
   });
 }
 
-// The largest 15-bit magnitude.
+}  // namespace
+
 std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count) {
   std::uint32_t largest = 0;
   decode_pieces(halves, count, [&](const std::uint16_t* piece, std::size_t, std::size_t part) {
@@ -151,8 +152,6 @@ std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count) {
   });
   return largest;
 }
-
-}  // namespace
 
 bool bf16_encode(std::span<const float> x, std::uint8_t* halves) {
   std::uint32_t largest = 0;
@@ -168,17 +167,13 @@ void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y) {
   });
 }
 
-bool bf16_all_finite(const std::uint8_t* halves, std::size_t count) {
-  return largest_half(halves, count) < 0x7f80;
-}
-
 unsigned fp16_top(std::span<const float> x) { return std::max(largest_magnitude(x) >> 23, 1U); }
 
 void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves) {
   const std::uint32_t base = (top - 141) << 23;  // modulo 2^32: negative for small tops
   const std::uint32_t lowest = (top > 141 ? top - 141 : 1) << 23;
   encode_pieces(x, halves, [&](std::size_t, std::size_t count, const float* x, std::uint16_t* h) {
-    HWY_DYNAMIC_DISPATCH(fp16_encode_run)(x, count, base, lowest, h);
+    HWY_DYNAMIC_DISPATCH(fp16_encode_run)(x, count, base, lowest, fp16_limit(top), h);
   });
 }
 
@@ -187,10 +182,6 @@ void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<
   add_pieces(halves, y, [&](std::size_t, std::size_t count, const std::uint16_t* h, float* y) {
     HWY_DYNAMIC_DISPATCH(fp16_add_run)(h, count, scale, weight, y);
   });
-}
-
-bool fp16_all_finite(const std::uint8_t* halves, std::size_t count) {
-  return largest_half(halves, count) < 0x7c00;
 }
 
 }  // namespace laconic::kernels

@@ -11,13 +11,16 @@ namespace laconic::kernels {
 // Returns false when x holds NaN or Inf. `halves` has 2 bytes per entry, unaligned.
 bool bf16_encode(std::span<const float> x, std::uint8_t* halves);
 void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y);
-bool bf16_all_finite(const std::uint8_t* halves, std::size_t count);
 
 // float16 of x * 2^(141 - top), where `top` is the exponent field of the largest entry (at least 1): the largest entry
 // then lies in [2^14, 2^15), so nothing overflows and what is lost is below 2^-39 of it. Subnormal entries become zero.
 void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves);
+// Magnitudes end at fp16_limit(top), as 15 bits: 2^15, or just below it where that times the scale would be Inf.
 void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<float> y);
-bool fp16_all_finite(const std::uint8_t* halves, std::size_t count);
+constexpr std::uint32_t fp16_limit(unsigned top) { return top == 254 ? 0x77ff : 0x7800; }
+
+// The largest of the 15-bit magnitudes, of either format; 0 when there is none.
+std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count);
 
 // The exponent field of the entry with the largest magnitude, 1..254, or 255 when x holds NaN or Inf.
 unsigned fp16_top(std::span<const float> x);

@@ -31,11 +31,14 @@ class Fp16 : public Quantiser {
   }
 
   void check(const PlaneViews& planes, std::size_t count) const override {
-    for (const std::uint8_t top : planes[0])
+    for (std::size_t block = 0; block < planes[0].size(); ++block) {
+      const unsigned top = planes[0][block];
       if (top < 1 || top > 254)
         throw DataError("a section by 'half' has a block scale of " + std::to_string(top) + "; allowed: 1 to 254");
-    if (!kernels::fp16_all_finite(planes[1].data(), count))
-      throw DataError("a section by 'half' holds NaN or Inf without being marked so");
+      const std::size_t from = block * kBlock;
+      if (kernels::largest_half(planes[1].data() + 2 * from, std::min(kBlock, count - from)) > kernels::fp16_limit(top))
+        throw DataError("a section by 'half' has an entry beyond its block's scale");
+    }
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch& scratch) const override {
@@ -59,7 +62,7 @@ class Bf16 : public Quantiser {
   }
 
   void check(const PlaneViews& planes, std::size_t count) const override {
-    if (!kernels::bf16_all_finite(planes[0].data(), count))
+    if (kernels::largest_half(planes[0].data(), count) >= 0x7f80)
       throw DataError("a section by 'half:bf16' holds NaN or Inf without being marked so");
   }
 

@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::uint32_t kDrawMask = (1U << 23) - 1;
 
-using U32 = hn::ScalableTag<std::uint32_t>;
+using U32 = hn::CappedTag<std::uint32_t, 16>;  // four vectors are at most a group
 using I32 = hn::RebindToSigned<U32>;
 using F32 = hn::RebindToFloat<U32>;
 using Bytes = hn::Rebind<std::uint8_t, U32>;
@@ -60,18 +60,83 @@ struct Given {
 
 HWY_INLINE Word load_bits(const float* x) { return hn::BitCast(U32(), hn::LoadU(F32(), x)); }
 
-HWY_INLINE void store_signs(Word sign_in_top_bit, std::size_t i, std::uint8_t* signs) {
+// Four vectors at a time: what belongs to entries i, i + lanes, i + 2 lanes, i + 3 lanes and on.
+struct Four {
+  Word a, b, c, d;
+};
+
+#if HWY_TARGET == HWY_AVX2
+
+// Packing works in halves of 128 bits; this puts the eight words of four bytes back in order.
+HWY_INLINE __m256i in_order(__m256i packed) {
+  return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+// Lanes below 256 as bytes.
+HWY_INLINE __m256i pack_bytes(const Four& v) {
+  return in_order(_mm256_packus_epi16(_mm256_packus_epi32(v.a.raw, v.b.raw), _mm256_packus_epi32(v.c.raw, v.d.raw)));
+}
+
+// Packing all four before storing, and making the mask once per 32 entries, is worth a quarter of the encoder's time.
+HWY_INLINE void store_bytes(const Four& v, std::uint8_t* to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), pack_bytes(v));
+}
+
+HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i, std::uint8_t* exponents,
+                             std::uint8_t* signs) {
+  const __m256i bytes = pack_bytes(fields);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(exponents + i), bytes);
+  const __m256i negative = in_order(_mm256_packs_epi16(_mm256_packs_epi32(bits.a.raw, bits.b.raw),
+                                                       _mm256_packs_epi32(bits.c.raw, bits.d.raw)));
+  const __m256i zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
+  const auto mask = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_andnot_si256(zero, negative)));
+  store(signs + i / 8, mask);
+}
+
+#else
+
+HWY_INLINE void store_bytes(const Four& v, std::uint8_t* to) {
+  const std::size_t lanes = hn::Lanes(U32());
+  const auto one = [&](Word word, std::size_t at) HWY_ATTR {
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), word)), Bytes(), to + at * lanes);
+  };
+  one(v.a, 0);
+  one(v.b, 1);
+  one(v.c, 2);
+  one(v.d, 3);
+}
+
+// Bit i of signs is the top bit of lane i where the field is not 0.
+HWY_INLINE void store_signs(Word field, Word bits, std::size_t i, std::uint8_t* signs) {
   const U32 d;
   const I32 di;
-  const auto negative = hn::RebindMask(d, hn::Lt(hn::BitCast(di, sign_in_top_bit), hn::Zero(di)));
+  const Word kept = hn::IfThenZeroElse(hn::Eq(field, hn::Zero(d)), bits);
+  const auto negative = hn::RebindMask(d, hn::Lt(hn::BitCast(di, kept), hn::Zero(di)));
   if (hn::Lanes(d) >= 8) {
     hn::StoreMaskBits(d, negative, signs + i / 8);
     return;
   }
-  std::uint8_t bits[8] = {};
-  hn::StoreMaskBits(d, negative, bits);
+  std::uint8_t mask[8] = {};
+  hn::StoreMaskBits(d, negative, mask);
   if (i % 8 == 0) signs[i / 8] = 0;
-  signs[i / 8] = static_cast<std::uint8_t>(signs[i / 8] | bits[0] << (i % 8));
+  signs[i / 8] = static_cast<std::uint8_t>(signs[i / 8] | mask[0] << (i % 8));
+}
+
+HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i, std::uint8_t* exponents,
+                             std::uint8_t* signs) {
+  const std::size_t lanes = hn::Lanes(U32());
+  store_bytes(fields, exponents + i);
+  store_signs(fields.a, bits.a, i, signs);
+  store_signs(fields.b, bits.b, i + lanes, signs);
+  store_signs(fields.c, bits.c, i + 2 * lanes, signs);
+  store_signs(fields.d, bits.d, i + 3 * lanes, signs);
+}
+
+#endif
+
+HWY_INLINE Four load_four(const float* x) {
+  const std::size_t lanes = hn::Lanes(U32());
+  return {load_bits(x), load_bits(x + lanes), load_bits(x + 2 * lanes), load_bits(x + 3 * lanes)};
 }
 
 HWY_INLINE auto load_signs(const std::uint8_t* signs, std::size_t i) {
@@ -89,13 +154,15 @@ HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw d
   const U32 d;
   const Word sign_bit = hn::Set(d, 0x80000000U);
   Word largest = hn::Zero(d);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const Word bits = load_bits(x + i);
-    const Word magnitude = hn::AndNot(sign_bit, bits);
-    const Word field = hn::ShiftRight<23>(hn::Add(magnitude, draw.next()));
+  const auto field_of = [&](Word bits) HWY_ATTR {
+    const Word field = hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), draw.next()));
     largest = hn::Max(largest, field);
-    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), field)), Bytes(), exponents + i);
-    store_signs(hn::IfThenZeroElse(hn::Eq(field, hn::Zero(d)), bits), i, signs);
+    return field;
+  };
+  for (std::size_t i = 0; i < count; i += 4 * hn::Lanes(d)) {
+    const Four bits = load_four(x + i);
+    const Four fields{field_of(bits.a), field_of(bits.b), field_of(bits.c), field_of(bits.d)};
+    store_fields(fields, bits, i, exponents, signs);
   }
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
@@ -135,16 +202,18 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
   const Word sign_bit = hn::Set(d, 0x80000000U);
   const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
   Word any_below = hn::Zero(d);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const Word bits = load_bits(x + i);
+  const auto code_of = [&](Word bits) HWY_ATTR {
     const Word magnitude = hn::AndNot(sign_bit, bits);
     const auto below = hn::RebindMask(d, hn::Lt(hn::BitCast(di, magnitude), lowest));
     any_below = hn::Or(any_below, hn::IfThenElseZero(below, magnitude));
     const Word field = hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, draw.next())), highest);
     const Word level = hn::Sub(hn::Max(field, base_field), base_field);
     const Word sign = hn::ShiftRight<24>(hn::And(bits, sign_bit));
-    const Word code = hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
-    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), code)), Bytes(), codes + i);
+    return hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
+  };
+  for (std::size_t i = 0; i < count; i += 4 * hn::Lanes(d)) {
+    const Four bits = load_four(x + i);
+    store_bytes({code_of(bits.a), code_of(bits.b), code_of(bits.c), code_of(bits.d)}, codes + i);
   }
   return !hn::AllTrue(d, hn::Eq(any_below, hn::Zero(d)));
 }

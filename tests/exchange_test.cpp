@@ -1,0 +1,348 @@
+// Aggregators over the thread transport: every rank the same mean, bytes as counted, failures named.
+#include <atomic>
+#include <thread>
+
+#include "laconic/kernels/linear.h"
+#include "support.h"
+
+namespace laconic::testing {
+namespace {
+
+const Model kModel = {{"w1", {40, 30}}, {"b1", {40}}, {"w2", {10, 40}}, {"b2", {10}}};
+
+// Runs one function per rank, each in its thread, and gives back what each threw ("" for nothing).
+template <class Body>
+std::vector<std::string> on_ranks(int size, Body body) {
+  auto ends = make_thread_transports(size);
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ends.size(); ++rank)
+    threads.emplace_back([&, rank, end = std::move(ends[rank])]() mutable {
+      try {
+        body(*end);
+      } catch (const TransportError& error) {
+        errors[rank] = std::string("transport: ") + error.what();
+      } catch (const std::exception& error) {
+        errors[rank] = error.what();
+      }
+      end.reset();  // tells the others that this rank has left
+    });
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+void expect_no_errors(const std::vector<std::string>& errors) {
+  for (const auto& error : errors) EXPECT_EQ(error, "");
+}
+
+std::vector<float> gradient_of(int rank, std::uint64_t step) {
+  return gaussian(count_of(kModel), 1, 1000 * step + static_cast<std::uint64_t>(rank));
+}
+
+struct Run {
+  std::string op = "natural", memory = "none", layout = "tensor", exchange = "gather";
+  int ranks = 4;
+  std::uint64_t steps = 5;
+  unsigned threads = 1;
+};
+
+// means[rank][step]
+std::vector<std::vector<std::vector<float>>> means_of(const Run& run) {
+  std::vector<std::vector<std::vector<float>>> means(static_cast<std::size_t>(run.ranks));
+  expect_no_errors(on_ranks(run.ranks, [&](Transport& transport) {
+    const auto aggregator = make_aggregator(
+        run.exchange, {.transport = transport,
+                       .model = kModel,
+                       .plan = make_plan(kModel, run.layout, parse_operator(run.op)),
+                       .memory = run.memory,
+                       .seed = 9,
+                       .timeout_seconds = 30,
+                       .threads = run.threads});
+    for (std::uint64_t step = 0; step < run.steps; ++step) {
+      auto gradient = gradient_of(transport.rank(), step);
+      EXPECT_TRUE(aggregator->average(gradient, {.step = step}).finite);
+      means[static_cast<std::size_t>(transport.rank())].push_back(gradient);
+    }
+  }));
+  return means;
+}
+
+std::vector<double> true_mean(int ranks, std::uint64_t step) {
+  std::vector<double> mean(count_of(kModel));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto gradient = gradient_of(rank, step);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += gradient[i] / static_cast<double>(ranks);
+  }
+  return mean;
+}
+
+TEST(Exchange, EveryRankGetsTheSameMeanBitForBit) {
+  for (const std::string& op : example_specs())
+    for (const char* memory : {"none", "feedback"})
+      for (const LayoutInfo& layout : layouts()) {
+        SCOPED_TRACE(op + " " + memory + " " + layout.name);
+        const auto means = means_of({.op = op, .memory = memory, .layout = layout.name, .ranks = 3, .steps = 2});
+        for (const auto& other : means) EXPECT_EQ(other, means[0]);
+      }
+}
+
+TEST(Exchange, IdentityAndDenseGiveTheTrueMean) {
+  for (const int ranks : {1, 2, 3, 4, 7})
+    for (const char* exchange : {"gather", "dense"}) {
+      SCOPED_TRACE(std::string(exchange) + " of " + std::to_string(ranks));
+      const auto means = means_of({.op = "identity", .exchange = exchange, .ranks = ranks, .steps = 2});
+      for (std::uint64_t step = 0; step < 2; ++step) {
+        const auto mean = true_mean(ranks, step);
+        for (const auto& of_rank : means) {
+          EXPECT_EQ(of_rank[step], means[0][step]);
+          for (std::size_t i = 0; i < mean.size(); ++i) EXPECT_NEAR(of_rank[step][i], mean[i], 1e-5);
+        }
+      }
+    }
+}
+
+// Draws are made at positions in the model, so for an entry-wise operator the cut does not matter.
+TEST(Exchange, LayerWiseAndEntireModelNaturalAreEqualBitForBit) {
+  for (const char* op : {"natural", "natural+entropy", "natural:nearest"})
+    for (const char* memory : {"none", "feedback"}) {
+      const auto means = means_of({.op = op, .memory = memory, .layout = "tensor"});
+      for (const char* layout : {"whole", "fused:400", "split:17"})
+        EXPECT_EQ(means_of({.op = op, .memory = memory, .layout = layout}), means) << op << " " << layout;
+    }
+}
+
+TEST(Exchange, ThreadsChangeNothing) {
+  const auto means = means_of({.op = "natural+entropy", .memory = "feedback", .threads = 1});
+  EXPECT_EQ(means_of({.op = "natural+entropy", .memory = "feedback", .threads = 3}), means);
+}
+
+TEST(Exchange, CountsTheBytesThatReallyCross) {
+  for (const int ranks : {1, 2, 5}) {
+    expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
+      const Plan plan = make_plan(kModel, "tensor", parse_operator("natural"));
+      const auto gather = make_aggregator("gather", {.transport = transport, .model = kModel, .plan = plan});
+      auto gradient = gradient_of(transport.rank(), 0);
+      const StepStats stats = gather->average(gradient, {});
+      std::size_t payload = 0;
+      for (const Slice& slice : plan.layout) payload += (9 * slice.count + 7) / 8;
+      EXPECT_EQ(stats.payload_bytes, payload);
+      EXPECT_EQ(stats.dense_bytes, 4 * count_of(kModel));
+      EXPECT_GT(stats.wire_bytes, payload);
+      EXPECT_LT(stats.wire_bytes, payload + 80);
+      // Each frame to each other rank, and eight bytes before it that tell its length.
+      EXPECT_EQ(stats.traffic_bytes, static_cast<std::uint64_t>(ranks - 1) * (stats.wire_bytes + 8));
+
+      const Plan plain = make_plan(kModel, "tensor", parse_operator("identity"));
+      const auto dense = make_aggregator("dense", {.transport = transport, .model = kModel, .plan = plain});
+      const double ring = 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(count_of(kModel));
+      EXPECT_NEAR(static_cast<double>(dense->average(gradient, {}).traffic_bytes), ring, 8 * ranks);
+    }));
+  }
+}
+
+TEST(Exchange, ANanRollsTheStepBackOnEveryRank) {
+  for (const char* layout : {"tensor", "whole"}) {
+    std::vector<State> states(3), expected(3);
+    for (const bool with_nan : {false, true}) {
+      expect_no_errors(on_ranks(3, [&](Transport& transport) {
+        const auto rank = static_cast<std::size_t>(transport.rank());
+        const auto aggregator =
+            make_aggregator("gather", {.transport = transport,
+                                       .model = kModel,
+                                       .plan = make_plan(kModel, layout, parse_operator("natural")),
+                                       .memory = "feedback"});
+        for (std::uint64_t step = 0; step < 4; ++step) {
+          if (with_nan && step == 2) {  // the bad step comes in between and is repeated
+            auto bad = gradient_of(transport.rank(), step);
+            if (rank == 1) bad.back() = NAN;
+            const StepStats stats = aggregator->average(bad, {.step = step});
+            EXPECT_FALSE(stats.finite);
+            EXPECT_TRUE(std::isnan(bad.back())) << "the mean tells it too, on every rank";
+          }
+          auto gradient = gradient_of(transport.rank(), step);
+          EXPECT_TRUE(aggregator->average(gradient, {.step = step}).finite);
+        }
+        (with_nan ? states : expected)[rank] = aggregator->save();
+      }));
+    }
+    EXPECT_EQ(states, expected) << layout;
+  }
+}
+
+TEST(Exchange, SavedAndLoadedStateGoesOnAsIfNothingHadHappened) {
+  expect_no_errors(on_ranks(2, [&](Transport& transport) {
+    const auto make = [&](const char* layout) {
+      return make_aggregator("gather", {.transport = transport,
+                                        .model = kModel,
+                                        .plan = make_plan(kModel, layout, parse_operator("natural")),
+                                        .memory = "feedback"});
+    };
+    const auto straight = make("tensor");
+    auto resumed = make("tensor");
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      auto a = gradient_of(transport.rank(), step), b = a;
+      straight->average(a, {.step = step});
+      resumed->average(b, {.step = step});
+      EXPECT_EQ(a, b) << step;
+      const Buffer state = write_state(resumed->save());
+      resumed = make(step % 2 ? "tensor" : "whole");
+      resumed->load(read_state(state.view()));
+    }
+  }));
+}
+
+TEST(Exchange, UnsuitablePairsAreRefused) {
+  auto ends = make_thread_transports(1);
+  const auto refusal = [&](const char* exchange, const char* op, const char* memory) {
+    return message_of<UsageError>([&] {
+      make_aggregator(exchange, {.transport = *ends[0],
+                                 .model = kModel,
+                                 .plan = make_plan(kModel, "tensor", parse_operator(op)),
+                                 .memory = memory});
+    });
+  };
+  EXPECT_NE(refusal("dense", "natural", "none").find("operator identity, not 'natural'"), std::string::npos);
+  EXPECT_NE(refusal("dense", "identity", "feedback").find("memory none, not 'feedback'"), std::string::npos);
+  EXPECT_EQ(refusal("gathr", "natural", "none"), "no exchange 'gathr'; known: dense gather");
+}
+
+TEST(Exchange, AGradientOfAnotherLengthIsRefused) {
+  expect_no_errors(on_ranks(2, [&](Transport& transport) {
+    const auto aggregator = make_aggregator(
+        "gather", {.transport = transport, .model = kModel, .plan = make_plan(kModel, "tensor", parse_operator("natural"))});
+    std::vector<float> wrong(3);
+    EXPECT_EQ(message_of<UsageError>([&] { aggregator->average(wrong, {}); }), "a gradient of 3 entries for a model of 1650");
+  }));
+}
+
+// A rank that compresses otherwise is named by all others, and gradient and memory stay as they were.
+TEST(Exchange, RanksThatDisagreeStopWithASentence) {
+  for (const char* what : {"operator", "layout", "seed", "step"}) {
+    SCOPED_TRACE(what);
+    const std::string odd = what;
+    const auto errors = on_ranks(3, [&](Transport& transport) {
+      const bool other = transport.rank() == 1;
+      const auto aggregator = make_aggregator(
+          "gather",
+          {.transport = transport,
+           .model = kModel,
+           .plan = make_plan(kModel, other && odd == "layout" ? "split:100" : "tensor",
+                             parse_operator(other && odd == "operator" ? "natural:8" : "natural")),
+           .memory = "feedback",
+           .seed = other && odd == "seed" ? 1U : 0U});
+      auto gradient = gradient_of(transport.rank(), 0);
+      const auto before = gradient;
+      const State memory = aggregator->save();
+      try {
+        aggregator->average(gradient, {.step = other && odd == "step" ? 7U : 0U});
+      } catch (const DataError&) {
+        EXPECT_EQ(gradient, before);
+        EXPECT_EQ(aggregator->save(), memory);
+        throw;
+      }
+    });
+    EXPECT_EQ(errors[0].find("from rank 1 in step 0: the frame"), 0U) << errors[0];
+    EXPECT_EQ(errors[2].find("from rank 1 in step 0: the frame"), 0U) << errors[2];
+    EXPECT_NE(errors[1], "");
+  }
+}
+
+TEST(Threads, AStalledRankIsNamedByAllOthers) {
+  std::atomic<int> waiting = 2;
+  const auto errors = on_ranks(3, [&](Transport& transport) {
+    if (transport.rank() == 1) {  // there, but silent until the others have given up
+      while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    std::vector<Buffer> all;
+    try {
+      transport.all_gather(as_bytes("hello"), all, Deadline::in(0.2, "all_gather of frames"));
+    } catch (...) {
+      --waiting;
+      throw;
+    }
+  });
+  EXPECT_EQ(errors[0], "transport: rank 1 does not answer: rank 0 waits for it to send within 0.2 s (all_gather of frames)");
+  EXPECT_EQ(errors[2], "transport: rank 1 does not answer: rank 2 waits for it to send within 0.2 s (all_gather of frames)");
+}
+
+TEST(Threads, ARankThatLeavesIsNamedAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto errors = on_ranks(4, [&](Transport& transport) {
+    if (transport.rank() == 2) return;
+    std::vector<float> values(1000, 1);
+    transport.all_reduce(values, Deadline::in(60, "all_reduce of gradients"));
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(errors[3], "transport: rank 2 has left while rank 3 waits for it to send (all_reduce of gradients)");
+  EXPECT_NE(errors[0], "");
+  EXPECT_NE(errors[1], "");
+}
+
+TEST(Threads, LengthsMustAgree) {
+  const auto errors = on_ranks(2, [&](Transport& transport) {
+    std::vector<std::uint8_t> in(transport.rank() == 0 ? 3 : 5);
+    const Send send{1 - transport.rank(), as_bytes("12345")};
+    const Receive receive{1 - transport.rank(), in};
+    transport.exchange({&send, 1}, {&receive, 1}, Deadline::in(5, "a test"));
+  });
+  EXPECT_EQ(errors[0], "transport: rank 1 sent 5 bytes where rank 0 expects 3 (a test)");
+  EXPECT_EQ(errors[1], "");
+}
+
+TEST(Threads, CollectivesOfManyRanksAndLengths) {
+  for (const int ranks : {1, 2, 3, 16, 33}) {
+    expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
+      const auto rank = static_cast<std::size_t>(transport.rank());
+      for (const std::size_t count : {0, 1, 5, 1000}) {
+        std::vector<float> floats(count, static_cast<float>(rank));
+        std::vector<std::int64_t> integers(count, static_cast<std::int64_t>(rank) << 40);
+        transport.all_reduce(floats, Deadline::in(60, "floats"));
+        transport.all_reduce(integers, Deadline::in(60, "integers"));
+        const std::int64_t sum = ranks * (ranks - 1) / 2;
+        EXPECT_EQ(floats, std::vector<float>(count, static_cast<float>(sum)));
+        EXPECT_EQ(integers, std::vector<std::int64_t>(count, sum << 40));
+        std::vector<Buffer> all;
+        transport.all_gather(std::vector<std::uint8_t>(count * rank, static_cast<std::uint8_t>(rank)), all,
+                             Deadline::in(60, "bytes"));
+        ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks));
+        for (std::size_t from = 0; from < all.size(); ++from)
+          EXPECT_TRUE(std::ranges::equal(all[from].view(), std::vector<std::uint8_t>(count * from, static_cast<std::uint8_t>(from))));
+      }
+    }));
+  }
+}
+
+TEST(Callbacks, ACallbackTransportIsATransport) {
+  const auto through_callbacks = [](Transport& inner) {
+    return make_callback_transport({.rank = inner.rank(),
+                                    .size = inner.size(),
+                                    .exchange = [&inner](auto sends, auto receives, const Deadline& deadline) {
+                                      inner.exchange(sends, receives, deadline);
+                                    },
+                                    .all_reduce = {}});
+  };
+  std::vector<std::vector<float>> means(3);
+  expect_no_errors(on_ranks(3, [&](Transport& inner) {
+    const auto transport = through_callbacks(inner);
+    const auto aggregator = make_aggregator(
+        "gather", {.transport = *transport, .model = kModel, .plan = make_plan(kModel, "tensor", parse_operator("natural")), .seed = 9});
+    auto gradient = gradient_of(inner.rank(), 0);
+    const StepStats stats = aggregator->average(gradient, {});
+    EXPECT_EQ(stats.traffic_bytes, inner.bytes_sent());
+    means[static_cast<std::size_t>(inner.rank())] = gradient;
+  }));
+  for (const auto& mean : means) EXPECT_EQ(mean, means_of({.ranks = 3, .steps = 1})[0][0]);
+}
+
+TEST(Callbacks, AFailureOfTheHostIsATransportError) {
+  const auto transport = make_callback_transport(
+      {.rank = 0, .size = 2, .exchange = [](auto, auto, const Deadline&) { throw std::runtime_error("cable cut"); }, .all_reduce = {}});
+  std::vector<float> values(10);
+  EXPECT_EQ(message_of<TransportError>([&] { transport->all_reduce(values, Deadline::in(1, "a test")); }),
+            "rank 0: the host's transport failed (a test): cable cut");
+  EXPECT_THROW(make_callback_transport({.rank = 2, .size = 2, .exchange = {}, .all_reduce = {}}), UsageError);
+}
+
+}  // namespace
+}  // namespace laconic::testing

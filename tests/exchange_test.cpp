@@ -256,7 +256,7 @@ TEST(Threads, AStalledRankIsNamedByAllOthers) {
     }
     std::vector<Buffer> all;
     try {
-      transport.all_gather(as_bytes("hello"), all, Deadline::in(0.2, "all_gather of frames"));
+      transport.all_gather(as_bytes("hello"), all, 100, Deadline::in(0.2, "all_gather of frames"));
     } catch (...) {
       --waiting;
       throw;
@@ -277,6 +277,20 @@ TEST(Threads, ARankThatLeavesIsNamedAtOnce) {
   EXPECT_EQ(errors[3], "transport: rank 2 has left while rank 3 waits for it to send (all_reduce of gradients)");
   EXPECT_NE(errors[0], "");
   EXPECT_NE(errors[1], "");
+}
+
+TEST(Threads, AClaimOfTooManyBytesIsRefusedBeforeMemoryIsTaken) {
+  const auto errors = on_ranks(2, [&](Transport& transport) {
+    std::vector<Buffer> all;
+    const std::vector<std::uint8_t> mine(transport.rank() == 0 ? 1000 : 10);
+    transport.all_gather(mine, all, 100, Deadline::in(5, "a test"));
+  });
+  EXPECT_EQ(errors[1], "rank 0 claims 1000 bytes where at most 100 can be (a test)");
+}
+
+TEST(Threads, ATimeoutMustBeATime) {
+  for (const double seconds : {0.0, -1.0, 1e300, double{NAN}, double{INFINITY}})
+    EXPECT_THROW(Deadline::in(seconds, "a test"), UsageError) << seconds;
 }
 
 TEST(Threads, LengthsMustAgree) {
@@ -304,7 +318,7 @@ TEST(Threads, CollectivesOfManyRanksAndLengths) {
         EXPECT_EQ(integers, std::vector<std::int64_t>(count, sum << 40));
         std::vector<Buffer> all;
         transport.all_gather(std::vector<std::uint8_t>(count * rank, static_cast<std::uint8_t>(rank)), all,
-                             Deadline::in(60, "bytes"));
+                             1 << 20, Deadline::in(60, "bytes"));
         ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks));
         for (std::size_t from = 0; from < all.size(); ++from)
           EXPECT_TRUE(std::ranges::equal(all[from].view(), std::vector<std::uint8_t>(count * from, static_cast<std::uint8_t>(from))));

@@ -79,6 +79,15 @@ TEST(Layout, MistakesAreNamed) {
   EXPECT_EQ(parse_rule("op=natural:8,nearest").op.spec(), "natural:8,nearest");
 }
 
+TEST(Layout, ModelsThatCannotBeAreRefused) {
+  const auto refusal = [](const Model& model) {
+    return message_of<UsageError>([&] { make_plan(model, "tensor", kNatural); });
+  };
+  EXPECT_EQ(refusal({{"a", {2}}, {"b", {2}}, {"a", {3}}}), "the model has two tensors named 'a'");
+  EXPECT_EQ(refusal({{"a", {1ULL << 40, 1ULL << 40}}}), "tensor 'a' has more entries than can be counted");
+  EXPECT_EQ(refusal({{"a", {1ULL << 48}}, {"b", {1}}}), "the model has more entries than can be counted");
+}
+
 TEST(Layout, AModelWithoutTensorsHasNoSlices) {
   for (const LayoutInfo& info : layouts()) EXPECT_TRUE(make_plan({}, info.name, kNatural).layout.empty()) << info.name;
 }

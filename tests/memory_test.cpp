@@ -108,7 +108,7 @@ TEST(Feedback, AStateOfAnotherModelIsRefusedAndChangesNothing) {
   EXPECT_EQ(refusal(state), "the state's 'feedback/b' has 1 entries; the model's tensor has 7");
   state["feedback/b"] = std::vector<float>(7);
   state["feedback/d"] = {1};
-  EXPECT_EQ(refusal(state), "the state has 'feedback/d', which the model does not");
+  EXPECT_EQ(refusal(state), "the state has 'feedback/d', which is not remembered here");
   EXPECT_EQ(residual(*bench.memory), before);
 }
 
@@ -131,6 +131,8 @@ TEST(None, RemembersNothing) {
   EXPECT_EQ(x.data(), gradient.data()) << "no copy is made";
   EXPECT_EQ(bench.memory->residual_norm(), 0);
   EXPECT_TRUE(bench.memory->save().empty());
+  EXPECT_NO_THROW(bench.memory->load({}));
+  EXPECT_THROW(bench.memory->load({{"feedback/a", {1}}}), DataError);
 }
 
 TEST(Memory, UnknownNamesListTheKnown) {

@@ -20,6 +20,14 @@ std::string print(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
+// As people write it: 4M rather than 4194304.
+std::string with_unit(double value) {
+  const char* suffix[] = {"", "K", "M", "G"};
+  int power = 0;
+  while (power < 3 && value >= 1024 && std::fmod(value, 1024) == 0) value /= 1024, ++power;
+  return print(value) + suffix[power];
+}
+
 double unit(std::string_view suffix) {
   if (suffix == "K") return 1024.0;
   if (suffix == "M") return 1024.0 * 1024;
@@ -80,7 +88,8 @@ std::string join(const std::vector<std::string>& words, std::string_view between
 
 std::string Parameter::range() const {
   if (!choices.empty()) return join(choices, " | ");
-  return print(min) + " to " + print(max) + (whole ? ", whole" : "");
+  if (!whole) return print(min) + " to " + print(max);
+  return with_unit(min) + " to " + with_unit(max) + ", whole";
 }
 
 std::vector<StageText> split_chain(std::string_view spec) {

@@ -9,7 +9,7 @@ namespace laconic {
 // The program's exit codes and the C ABI's status codes.
 enum class Status : int {
   ok = 0,
-  system = 1,     // no memory, no space, a file that cannot be read
+  system = 1,     // no memory, no space, a file that cannot be written
   usage = 2,      // a wrong spec, option or argument
   data = 3,       // bytes that are not what they should be
   transport = 4,  // a peer that does not answer

@@ -66,20 +66,22 @@ void write_through(const std::string& path, ByteView bytes) {
   if (const int code = file.close()) refuse_write(path, code);
 }
 
-// A name in the same folder, hence on the same disk. It does not grow with the target's, which may
-// be as long as names get.
-fs::path temporary_beside(const fs::path& target) {
+// Opens a new file in the target's folder, hence on the same disk. Its name does not grow with the
+// target's, which may be as long as names get, and a file left there by a process that was killed
+// is stepped over.
+int open_beside(const fs::path& target, fs::path& temporary) {
   static std::atomic<unsigned> counter = 0;
-  return target.parent_path() /
-         (".laconic-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp");
+  for (;;) {
+    temporary = target.parent_path() / (".laconic-" + std::to_string(::getpid()) + "-" +
+                                        std::to_string(counter++) + ".tmp");
+    const int number = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (number >= 0 || errno != EEXIST) return number;
+  }
 }
 
-// Returns 0 or the error; the temporary may then still be there.
-int write_and_rename(const fs::path& temporary, const fs::path& target, mode_t mode,
-                     ByteView bytes) {
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file.open()) return errno;
-  if (mode != 0 && ::fchmod(file.number(), mode) != 0) return errno;
+// Returns 0 or the error.
+int fill_and_rename(Descriptor& file, const fs::path& temporary, const fs::path& target,
+                    ByteView bytes) {
   if (const int code = write_all(file.number(), bytes)) return code;
   if (::fsync(file.number()) != 0) return errno;
   if (const int code = file.close()) return code;
@@ -113,15 +115,18 @@ void write_file(const std::string& path, ByteView bytes) {
   if (exists && S_ISDIR(info.st_mode)) refuse_write(path, EISDIR);
   // Renaming onto /dev/null or a pipe would put a file in its place.
   if (exists && !S_ISREG(info.st_mode)) return write_through(path, bytes);
-  // Renaming asks only for the folder's permission; a file that may not be written is not replaced
-  // either.
+  // Renaming asks for the folder's permission only: a file that may not be written would be
+  // replaced.
   if (exists && ::access(path.c_str(), W_OK) != 0) refuse_write(path, errno);
 
   const fs::path target = exists ? fs::canonical(path) : fs::path(path);
-  const fs::path temporary = temporary_beside(target);
-  const int code = write_and_rename(temporary, target, exists ? info.st_mode & 07777 : 0, bytes);
+  fs::path temporary;
+  Descriptor file(open_beside(target, temporary));
+  if (!file.open()) refuse_write(path, errno);
+  if (exists) ::fchmod(file.number(), info.st_mode & 07777);
+  const int code = fill_and_rename(file, temporary, target, bytes);
   if (code == 0) return;
-  if (code != EEXIST) ::unlink(temporary.c_str());
+  ::unlink(temporary.c_str());
   refuse_write(path, code);
 }
 

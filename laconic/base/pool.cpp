@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -35,6 +36,15 @@ struct Pool::Shared {
     }
   }
 
+  void join() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    wake.notify_all();
+    for (auto& thread : threads) thread.join();
+  }
+
   void serve(unsigned thread) {
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex);
@@ -53,18 +63,18 @@ struct Pool::Shared {
 Pool::Pool(unsigned threads) : shared_(std::make_unique<Shared>()) {
   if (threads < 1 || threads > 1024)
     throw UsageError("a pool of " + std::to_string(threads) + " threads; allowed: 1 to 1024");
-  for (unsigned t = 1; t < threads; ++t)
-    shared_->threads.emplace_back([shared = shared_.get(), t] { shared->serve(t); });
+  try {
+    for (unsigned t = 1; t < threads; ++t)
+      shared_->threads.emplace_back([shared = shared_.get(), t] { shared->serve(t); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = shared_->threads.size() + 1;
+    shared_->join();
+    throw SystemError("only " + std::to_string(started) + " of " + std::to_string(threads) +
+                      " threads could be started: " + error.code().message());
+  }
 }
 
-Pool::~Pool() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stop = true;
-  }
-  shared_->wake.notify_all();
-  for (auto& thread : shared_->threads) thread.join();
-}
+Pool::~Pool() { shared_->join(); }
 
 unsigned Pool::threads() const { return static_cast<unsigned>(shared_->threads.size()) + 1; }
 

@@ -36,7 +36,7 @@ class Dense : public Aggregator {
   }
 
   State save() const override { return {}; }
-  void load(const State&) override {}
+  void load(const State& state) override { expect_state(state, {}, {}); }
 
  private:
   Setup setup_;

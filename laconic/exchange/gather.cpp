@@ -21,6 +21,7 @@ class Gather : public Aggregator {
     header_.seed = setup_.seed;
     header_.rank = static_cast<std::uint64_t>(setup_.transport.rank());
     header_.shape = {count_of(setup_.model)};
+    largest_frame_ = largest_frame(setup_.plan);
   }
 
   StepStats average(std::span<float> gradient, const StepInfo& info) override {
@@ -33,7 +34,8 @@ class Gather : public Aggregator {
     stats.compress_seconds = watch.lap();
 
     const std::uint64_t sent = setup_.transport.bytes_sent();
-    setup_.transport.all_gather(mine_.view(), received_, Deadline::in(setup_.timeout_seconds, "all_gather of frames"));
+    setup_.transport.all_gather(mine_.view(), received_, largest_frame_,
+                                Deadline::in(setup_.timeout_seconds, "all_gather of frames"));
     stats.traffic_bytes = setup_.transport.bytes_sent() - sent;
     stats.exchange_seconds = watch.lap();
 
@@ -108,7 +110,17 @@ class Gather : public Aggregator {
         throw DataError("the frame cuts the model otherwise at slice '" + plan.layout[i].name + "'");
   }
 
+  // Each slice at its largest, compressed or as it is; head and table take less than what is added for them.
+  static std::uint64_t largest_frame(const Plan& plan) {
+    std::uint64_t bytes = 1024;
+    for (const Operator& op : plan.operators) bytes += op.spec().size() + 16;
+    for (std::size_t i = 0; i < plan.layout.size(); ++i)
+      bytes += std::max(plan.op(i).max_size(plan.layout[i].count), plan.layout[i].count * sizeof(float)) + 32;
+    return bytes;
+  }
+
   Setup setup_;
+  std::uint64_t largest_frame_ = 0;
   std::unique_ptr<Memory> memory_;
   Scratch scratch_;
   FrameHeader header_;

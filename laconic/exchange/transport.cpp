@@ -48,6 +48,8 @@ void ring(Transport& transport, std::span<T> values, const Deadline& deadline) {
 }  // namespace
 
 Deadline Deadline::in(double seconds, std::string_view operation) {
+  if (!(seconds > 0 && seconds <= 1e8))
+    throw UsageError("a time-out of " + std::to_string(seconds) + " seconds; allowed: above 0, up to 100000000");
   const auto wait = std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
   return {std::chrono::steady_clock::now() + wait, seconds, operation};
 }
@@ -60,11 +62,12 @@ void Transport::exchange(std::span<const Send> sends, std::span<const Receive> r
   };
   for (const Send& send : sends) known(send.to);
   for (const Receive& receive : receives) known(receive.from);
+  if (sends.empty() && receives.empty()) return;
   do_exchange(sends, receives, deadline);
   for (const Send& send : sends) bytes_sent_ += send.bytes.size();
 }
 
-void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, const Deadline& deadline) {
+void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most, const Deadline& deadline) {
   const auto n = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
   all.resize(n);
   std::vector<std::uint64_t> sizes(n, mine.size());
@@ -82,6 +85,10 @@ void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, const Deadli
   };
   const std::uint64_t size = mine.size();
   with_all(bytes_of(std::span(&size, 1)), [&](std::size_t from) { return writable_bytes_of(std::span(&sizes[from], 1)); });
+  for (std::size_t from = 0; from < n; ++from)
+    if (sizes[from] > most)
+      throw DataError("rank " + std::to_string(from) + " claims " + std::to_string(sizes[from]) + " bytes where at most " +
+                      std::to_string(most) + " can be (" + std::string(deadline.operation) + ")");
   with_all(mine, [&](std::size_t from) { return all[from].reset(static_cast<std::size_t>(sizes[from])); });
   all[me].clear();
   all[me].append(mine);

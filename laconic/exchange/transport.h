@@ -19,6 +19,7 @@ struct Deadline {
   double seconds;  // as asked for, for messages
   std::string_view operation;
 
+  // Throws UsageError unless seconds is above 0 and at most 10^8.
   static Deadline in(double seconds, std::string_view operation);
 };
 
@@ -42,8 +43,9 @@ class Transport {
   // two ranks arrive in the order sent.
   void exchange(std::span<const Send> sends, std::span<const Receive> receives, const Deadline& deadline);
 
-  // Everybody's bytes, of any length, by rank; all[rank()] is a copy of `mine`.
-  virtual void all_gather(ByteView mine, std::vector<Buffer>& all, const Deadline& deadline);
+  // Everybody's bytes, by rank; all[rank()] is a copy of `mine`. Lengths may differ; a rank that claims more than `most`
+  // bytes is a DataError, before memory is taken for them.
+  virtual void all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most, const Deadline& deadline);
 
   // The sum over ranks, equal bit for bit on every rank: a ring, each part summed in rank order from the part's owner.
   virtual void all_reduce(std::span<float> values, const Deadline& deadline);

@@ -20,12 +20,17 @@ std::string name_of(std::int64_t target) {
 }
 
 // Targets in Highway's order: the lower the bit, the better.
-std::vector<std::int64_t> targets() {
-  hwy::SetSupportedTargetsForTest(0);
+std::vector<std::int64_t> find_targets() {
   const std::int64_t usable = (hwy::SupportedTargets() | HWY_BASELINE_SCALAR) & HWY_TARGETS;
   std::vector<std::int64_t> list;
   for (int bit = 0; bit < 63; ++bit)
     if (usable & (std::int64_t{1} << bit)) list.push_back(std::int64_t{1} << bit);
+  return list;
+}
+
+// Asked of the CPU once, before anything is forced.
+const std::vector<std::int64_t>& targets() {
+  static const std::vector<std::int64_t> list = find_targets();
   return list;
 }
 
@@ -39,7 +44,6 @@ std::int64_t& forced() {
 std::vector<std::string> cpu_targets() {
   std::vector<std::string> names;
   for (const auto target : targets()) names.push_back(name_of(target));
-  hwy::SetSupportedTargetsForTest(forced());
   return names;
 }
 

@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "laconic/base/registry.h"
 
@@ -15,7 +16,19 @@ Registry<LayoutInfo>& registry() {
   return layouts;
 }
 
+constexpr std::size_t kMostEntries = std::size_t{1} << 48;  // sizes in bytes can then not overflow
+
+// Memory is kept by tensor name: two of one name would share it.
+void require_distinct_names(const Model& model) {
+  std::set<std::string_view> names;
+  for (const Tensor& tensor : model)
+    if (!names.insert(tensor.name).second)
+      throw UsageError("the model has two tensors named '" + tensor.name + "'");
+}
+
 Layout slices_of(const Model& model) {
+  require_distinct_names(model);
+  count_of(model);
   Layout tensors;
   std::size_t offset = 0;
   for (const Tensor& tensor : model) {
@@ -46,13 +59,17 @@ const Operator& choose(const Tensor& tensor, const Operator& op, std::span<const
 
 std::size_t Tensor::count() const {
   std::size_t product = 1;
-  for (const std::uint64_t extent : shape) product *= static_cast<std::size_t>(extent);
+  for (const std::uint64_t extent : shape)
+    if (__builtin_mul_overflow(product, extent, &product))
+      throw UsageError("tensor '" + name + "' has more entries than can be counted");
   return product;
 }
 
 std::size_t count_of(const Model& model) {
   std::size_t sum = 0;
-  for (const Tensor& tensor : model) sum += tensor.count();
+  for (const Tensor& tensor : model)
+    if (__builtin_add_overflow(sum, tensor.count(), &sum) || sum > kMostEntries)
+      throw UsageError("the model has more entries than can be counted");
   return sum;
 }
 

@@ -7,7 +7,7 @@ namespace {
 const RegisterLayout tensor{{
     .name = "tensor",
     .summary = "One slice per tensor: layer-wise compression.",
-    .paper = "Dutta et al., On the Discrepancy between Theory and Practice of Compression (arXiv 1911.08250)",
+    .paper = "Dutta et al., layer-wise versus entire-model compression (arXiv 1911.08250)",
     .parameters = {},
     .cut = [](std::span<const Slice> tensors, const Args&,
               Layout& out) { out.insert(out.end(), tensors.begin(), tensors.end()); },

@@ -33,7 +33,10 @@ class Feedback : public Memory {
     save_tensors("feedback", model_, residual_, state);
     return state;
   }
-  void load(const State& state) override { residual_ = load_tensors("feedback", model_, state); }
+  void load(const State& state) override {
+    expect_state(state, {"feedback"}, model_);
+    residual_ = load_tensors("feedback", model_, state);
+  }
 
  private:
   Model model_;

@@ -1,6 +1,8 @@
 // The table of memories, and state by tensor name.
 #include "laconic/memory/memory.h"
 
+#include <set>
+
 #include "laconic/base/registry.h"
 #include "laconic/frame/frame.h"
 
@@ -48,22 +50,27 @@ std::vector<float> load_tensors(const std::string& role, const Model& model, con
   std::vector<float> values;
   values.reserve(count_of(model));
   for (const Tensor& tensor : model) {
-    const auto at = state.find(role + "/" + tensor.name);
-    if (at == state.end()) throw DataError("the state has no '" + role + "/" + tensor.name + "'");
-    if (at->second.size() != tensor.count())
-      throw DataError("the state's '" + at->first + "' has " + std::to_string(at->second.size()) +
-                      " entries; the model's tensor has " + std::to_string(tensor.count()));
-    values.insert(values.end(), at->second.begin(), at->second.end());
+    const auto& part = state.at(role + "/" + tensor.name);
+    values.insert(values.end(), part.begin(), part.end());
   }
-  const auto known = [&](const std::string& name) {
-    for (const Tensor& tensor : model)
-      if (name == role + "/" + tensor.name) return true;
-    return false;
-  };
-  for (const auto& [name, unused] : state)
-    if (name.starts_with(role + "/") && !known(name))
-      throw DataError("the state has '" + name + "', which the model does not");
   return values;
+}
+
+void expect_state(const State& state, const std::vector<std::string>& roles, const Model& model) {
+  std::set<std::string> known;
+  for (const auto& role : roles) {
+    for (const Tensor& tensor : model) {
+      const std::string name = role + "/" + tensor.name;
+      const auto at = state.find(name);
+      if (at == state.end()) throw DataError("the state has no '" + name + "'");
+      if (at->second.size() != tensor.count())
+        throw DataError("the state's '" + name + "' has " + std::to_string(at->second.size()) +
+                        " entries; the model's tensor has " + std::to_string(tensor.count()));
+      known.insert(name);
+    }
+  }
+  for (const auto& [name, values] : state)
+    if (!known.contains(name)) throw DataError("the state has '" + name + "', which is not remembered here");
 }
 
 Buffer write_state(const State& state) {

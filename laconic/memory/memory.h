@@ -53,7 +53,7 @@ class Memory {
   // Length of what is still owed to the model; 0 when nothing is remembered.
   virtual double residual_norm() const = 0;
   virtual State save() const = 0;
-  // Throws DataError unless the state has exactly this model's tensors; nothing is changed then.
+  // Throws DataError unless the state is one this memory saved for this model; nothing is changed then.
   virtual void load(const State& state) = 0;
 };
 
@@ -76,6 +76,9 @@ std::unique_ptr<Memory> make_memory(std::string_view spec, const Model& model, c
 // Cuts an array over the whole model into one entry per tensor, "role/tensor", and back.
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values, State& state);
 std::vector<float> load_tensors(const std::string& role, const Model& model, const State& state);
+
+// Throws DataError unless the state holds exactly these roles of every tensor, each of the tensor's count.
+void expect_state(const State& state, const std::vector<std::string>& roles, const Model& model);
 
 // A state as bytes: a frame of named sections. Reading throws DataError for anything else.
 Buffer write_state(const State& state);

@@ -14,7 +14,7 @@ class None : public Memory {
   void rollback() override {}
   double residual_norm() const override { return 0; }
   State save() const override { return {}; }
-  void load(const State&) override {}
+  void load(const State& state) override { expect_state(state, {}, {}); }
 };
 
 const RegisterMemory none{{

@@ -1,0 +1,40 @@
+// A subcommand of the program. Each is one file that registers itself; main.cpp only dispatches.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "laconic/base/registry.h"
+
+namespace CLI {
+class App;
+}
+
+namespace laconic::cli {
+
+// Options that every subcommand takes.
+struct Globals {
+  std::string cpu = "auto";
+  unsigned threads = 1;
+};
+
+using Run = std::function<void(const Globals&)>;
+
+struct Command {
+  std::string name;     // "compress", or "bench operators" for one that stands below another
+  std::string summary;  // one sentence
+  std::vector<std::string> examples = {};
+  // Declares the options and returns what to run once they are parsed. None: a heading for those
+  // below it.
+  std::function<Run(CLI::App&)> attach = {};
+};
+
+const Registry<Command>& commands();
+
+// Registers a subcommand: `const RegisterCommand mine{{.name = "mine", ...}};` at namespace scope.
+struct RegisterCommand {
+  explicit RegisterCommand(Command command);
+};
+
+}  // namespace laconic::cli

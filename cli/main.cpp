@@ -1,0 +1,127 @@
+// The program: finds the subcommand, runs it, turns errors into one sentence and an exit code.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include "cli/command.h"
+#include "cli/text.h"
+#include "laconic/base/errors.h"
+#include "laconic/kernels/cpu.h"
+#include "laconic/version.h"
+
+namespace laconic::cli {
+namespace {
+
+struct Program {
+  CLI::App app{"Compressed communication for distributed deep learning.", "laconic"};
+  Globals globals;
+  std::map<const CLI::App*, Run> runs;
+};
+
+std::string footer(const Command& command) {
+  std::string text = command.examples.empty() ? "" : "Examples:\n";
+  for (const auto& example : command.examples) text += "  " + example + "\n";
+  return text + "Options of every command: --cpu NAME, --threads N; see laconic --help.";
+}
+
+// "bench operators" goes below "bench", which comes before it in the table.
+CLI::App& parent_of(const std::string& name, CLI::App& root) {
+  const auto space = name.rfind(' ');
+  return space == std::string::npos ? root : *root.get_subcommand(name.substr(0, space));
+}
+
+void attach(const Command& command, Program& program) {
+  const std::string word = command.name.substr(command.name.rfind(' ') + 1);
+  CLI::App& app = *parent_of(command.name, program.app).add_subcommand(word, command.summary);
+  app.footer(footer(command));
+  app.fallthrough();
+  if (command.attach) {
+    program.runs[&app] = command.attach(app);
+  } else {
+    app.require_subcommand(1);
+  }
+}
+
+void build(Program& program) {
+  program.app
+      .add_option("--cpu", program.globals.cpu, "Instruction set: auto, or one such as avx2")
+      ->type_name("NAME");
+  program.app.add_option("--threads", program.globals.threads, "Threads that share the work")
+      ->capture_default_str();
+  program.app.set_version_flag("--version", "laconic " LACONIC_VERSION);
+  program.app.footer(
+      "Without a command, laconic runs demo. Bytes depend on neither --cpu nor --threads.");
+  for (const auto& command : commands().all()) attach(command, program);
+}
+
+const CLI::App& chosen(const CLI::App& app) {
+  const auto below = app.get_subcommands();
+  return below.empty() ? app : chosen(*below.front());
+}
+
+std::string full_name(const CLI::App& app) {
+  return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : app.get_name();
+}
+
+[[noreturn]] void refuse_arguments(const CLI::App& app, const CLI::ParseError& error) {
+  const auto& last = chosen(app);
+  const auto unknown = app.remaining();
+  if (&last == &app && !unknown.empty() && !unknown.front().starts_with("-"))
+    commands().at(unknown.front());
+  throw UsageError(fmt::format("{}; see {} --help", error.what(), full_name(last)));
+}
+
+void run(int argc, char** argv) {
+  Program program;
+  build(program);
+  try {
+    program.app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    program.app.exit(help_or_version);
+    return;
+  } catch (const CLI::ParseError& error) {
+    refuse_arguments(program.app, error);
+  }
+  if (program.globals.cpu != "auto") use_cpu(program.globals.cpu);
+  const auto& app = chosen(program.app);
+  program.runs.at (&app == &program.app ? program.app.get_subcommand("demo")
+                                        : &app)(program.globals);
+}
+
+// What stdout still holds back is lost without a word otherwise.
+void flush_results() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    throw SystemError("cannot write the result: " + std::generic_category().message(errno));
+}
+
+int fail(Status status, std::string_view message) {
+  fmt::print(stderr, "laconic: {}\n", printable(message));
+  return static_cast<int>(status);
+}
+
+int guarded_main(int argc, char** argv) {
+  try {
+    run(argc, argv);
+    flush_results();
+    return 0;
+  } catch (const Error& error) {
+    return fail(error.status(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(Status::system, "there is not enough memory for this");
+  } catch (const std::length_error&) {  // a vector asked for more than any memory holds
+    return fail(Status::system, "there is not enough memory for this");
+  } catch (const std::exception& error) {
+    return fail(Status::system, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace laconic::cli
+
+int main(int argc, char** argv) { return laconic::cli::guarded_main(argc, argv); }

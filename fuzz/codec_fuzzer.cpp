@@ -1,0 +1,144 @@
+// Codecs: hostile bytes are refused or have one meaning, and every array comes back from its code.
+// Input: u8 selects the codec, the rest is for it.
+#include <algorithm>
+
+#include "fuzz/fuzz.h"
+#include "laconic/codecs/crc32c.h"
+#include "laconic/codecs/entropy.h"
+#include "laconic/codecs/fixed.h"
+#include "laconic/codecs/masked.h"
+#include "laconic/codecs/varint.h"
+
+namespace laconic::fuzz {
+namespace {
+
+bool bit_of(ByteView bytes, std::size_t i) { return (bytes[i / 8] >> (i % 8) & 1) != 0; }
+
+void varints(Input in) {
+  ByteReader reader(in.rest());
+  std::uint64_t value = 0;
+  for (;;) {
+    const ByteView before = reader.rest();
+    if (!accepts([&] { value = reader.varint("a number"); })) break;
+    Buffer again;
+    put_varint(value, again);
+    require(std::ranges::equal(again.view(), before.first(before.size() - reader.left())),
+            "a number has one spelling");
+  }
+  const auto number = in.take<std::uint64_t>() >> in.take<std::uint8_t>() % 64;
+  Buffer out;
+  put_varint(number, out);
+  require(out.size() == varint_size(number), "varint_size is the size");
+  require(ByteReader(out.view()).varint("a number") == number, "a varint comes back");
+}
+
+void bits(Input in) {
+  const ByteView widths = in.take(in.take<std::uint8_t>());
+  const ByteView stream = in.rest();
+  BitReader reader(stream);
+  Buffer out;
+  BitWriter writer(out);
+  std::size_t at = 0;
+  for (const std::uint8_t byte : widths) {
+    const unsigned width = byte % 58;
+    std::uint64_t value = 0, slow = 0;
+    require(reader.bits_left() == stream.size() * 8 - at, "bits_left counts down");
+    const bool got = accepts([&] { value = reader.get(width); });
+    require(got == (at + width <= stream.size() * 8), "a stream ends where its bytes end");
+    if (!got) break;
+    for (unsigned i = 0; i < width; ++i)
+      slow |= static_cast<std::uint64_t>(bit_of(stream, at++)) << i;
+    require(value == slow, "the lowest bit comes first");
+    writer.put(value, width);
+  }
+  writer.finish();
+  require(out.size() == (at + 7) / 8, "a stream ends on its last byte");
+  for (std::size_t i = 0; i < out.size() * 8; ++i)
+    require(bit_of(out.view(), i) == (i < at && bit_of(stream, i)), "bits come back, then zeros");
+  accepts([&] { reader.expect_end(); });
+}
+
+void fixed(Input in) {
+  const unsigned width = in.take<std::uint8_t>() % 33;
+  std::vector<std::uint32_t> symbols(in.take<std::uint16_t>());
+  if (accepts([&] { unpack(in.rest(), width, symbols); })) {
+    require(in.rest().size() == packed_size(width, symbols.size()), "the size follows the count");
+    require(padding_is_zero(in.rest(), width, symbols.size()), "padding is zero");
+    Buffer again;
+    pack(symbols, width, again);
+    require(std::ranges::equal(again.view(), in.rest()), "symbols have one packing");
+  }
+  symbols.resize(in.rest().size() / 4);
+  for (auto& symbol : symbols)
+    symbol = static_cast<std::uint32_t>(in.take<std::uint32_t>() & ((1ULL << width) - 1));
+  Buffer out;
+  pack(symbols, width, out);
+  auto back = symbols;
+  unpack(out.view(), width, back);
+  require(back == symbols, "packed symbols come back");
+}
+
+// Mostly short, because long arrays make slow runs; some are of three chunks.
+void entropy(Input in) {
+  const std::size_t times = in.take<std::uint8_t>() == 255 ? 9 : 1;
+  const std::size_t count = times * in.take<std::uint16_t>();
+  std::vector<std::uint8_t> bytes(count);
+  Pool pool(1);
+  Entropy codec;
+  accepts([&] {
+    const ByteView left = codec.decode(in.rest(), bytes, pool);
+    require(left.size() <= in.rest().size() - Entropy::min_size(count), "min_size is a bound");
+  });
+  if (in.rest().empty()) return;
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = in.rest()[i % in.rest().size()];
+  Buffer out;
+  codec.encode(bytes, out, pool);
+  require(out.size() >= Entropy::min_size(count) && out.size() <= Entropy::max_size(count),
+          "the coded size is within its bounds");
+  out.append(in.rest());
+  std::vector<std::uint8_t> back(count);
+  const ByteView left = codec.decode(out.view(), back, pool);
+  require(back == bytes, "coded bytes come back");
+  require(std::ranges::equal(left, in.rest()), "what follows is left");
+}
+
+void masked(Input in) {
+  const std::size_t count = in.take<std::uint16_t>();
+  const ByteView mask = in.take(count);
+  std::vector<std::uint8_t> plane(packed_size(1, mask.size()));
+  if (accepts([&] { expand_bits(in.rest(), mask, plane); })) {
+    Buffer again;
+    compact_bits(plane, mask, again);
+    require(std::ranges::equal(again.view(), in.rest()), "bits have one compaction");
+  }
+  for (auto& byte : plane) byte = in.take<std::uint8_t>();
+  Buffer compacted;
+  compact_bits(plane, mask, compacted);
+  require(compacted.size() == packed_size(1, count_nonzero(mask)), "only bits beside bytes remain");
+  std::vector<std::uint8_t> back(plane.size(), 255);
+  expand_bits(compacted.view(), mask, back);
+  for (std::size_t i = 0; i < back.size() * 8; ++i) {
+    const bool kept = i < mask.size() && mask[i] != 0;
+    require(bit_of(back, i) == (kept && bit_of(plane, i)), "kept bits come back, others are zero");
+  }
+}
+
+void checksum(Input in) {
+  const std::size_t cut = in.take<std::uint16_t>();
+  std::vector<std::uint8_t> bytes(in.rest().begin(), in.rest().end());
+  const ByteView head = in.take(cut), tail = in.rest();
+  const std::uint32_t all = crc32c(bytes);
+  require(all == crc32c_portable(bytes), "the instruction and the table agree");
+  require(all == crc32c(tail, crc32c(head)), "a checksum continues");
+}
+
+}  // namespace
+}  // namespace laconic::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace laconic::fuzz;
+  constexpr void (*kCodecs[])(Input) = {varints, bits, fixed, entropy, masked, checksum};
+  Input in(data, size);
+  kCodecs[in.take<std::uint8_t>() % std::size(kCodecs)](in);
+  return 0;
+}

@@ -1,0 +1,154 @@
+// Writes the seeds of all fuzz targets: make_corpus FOLDER. Each operator of example_specs() gives
+// one small section and one small frame, and each codec a few inputs. The same build writes the
+// same files.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "fuzz/fuzz.h"
+#include "laconic/codecs/entropy.h"
+#include "laconic/codecs/varint.h"
+#include "laconic/frame/frame.h"
+
+namespace laconic::fuzz {
+namespace {
+
+const Keys kKeys = make_keys(1, 2, 3);
+
+// Bell-shaped entries of many sizes, with zeros, both signs, and the edges of the float range.
+std::vector<float> entries(std::size_t count) {
+  std::vector<float> x(count);
+  const Key key(7);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto draw = key.bits(i);
+    const float size = std::ldexp(1.0F, -static_cast<int>(draw % 13));
+    x[i] = draw % 5 == 0 ? 0.0F : (draw >> 32 & 1 ? -size : size) * static_cast<float>(i % 7 + 1);
+  }
+  constexpr float kEdges[] = {-0.0F, 1e-45F, 0x1p-126F, 0x1.fffffep127F};
+  for (std::size_t i = 0; i < std::size(kEdges) && 4 * i + 3 < count; ++i) x[4 * i + 3] = kEdges[i];
+  return x;
+}
+
+class Folder {
+ public:
+  explicit Folder(std::filesystem::path path) : path_(std::move(path)) {
+    std::filesystem::create_directories(path_);
+  }
+
+  // Characters of a spec that file systems or build tools take amiss become '-'.
+  void write(std::string name, ByteView bytes) const {
+    for (char& c : name)
+      if (c == ':' || c == ',' || c == '=') c = '-';
+    std::ofstream file(path_ / name, std::ios::binary);
+    file.write(as_text(bytes).data(), std::ssize(bytes));
+    if (!file.flush()) throw SystemError("cannot write " + (path_ / name).string());
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void operator_seeds(const Folder& folder) {
+  for (const auto& spec : example_specs())
+    for (const std::size_t count : {0, 21, 4099}) {                     // the last: two blocks
+      if (count > 21 && spec.find('+') == std::string::npos) continue;  // too large without a coder
+      const Operator op = parse_operator(spec);
+      Scratch scratch;
+      Buffer out;
+      out.append_number(place_of(op.spec()));
+      out.append_number(static_cast<std::uint16_t>(count));
+      if (!op.encode(entries(count), out, kKeys, scratch)) throw DataError(spec + ": not finite");
+      folder.write(spec + "-" + std::to_string(count), out.view());
+    }
+}
+
+void write_frame(const Folder& folder, const std::string& name, FrameHeader header,
+                 const std::vector<std::string>& specs, std::vector<std::vector<float>> slices) {
+  std::vector<Operator> operators;
+  for (const auto& spec : specs) operators.push_back(parse_operator(spec));
+  Scratch scratch;
+  Buffer out;
+  FrameWriter writer(out, header, operators);
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    writer.add(slices[i], i % operators.size(), header.keys(), scratch,
+               i == 0 ? "" : "layer" + std::to_string(i));
+  writer.finish();
+  Buffer seed;
+  seed.append_number(std::uint8_t{1});  // mends the checksum, so that mutations get past it
+  seed.append(out.view());
+  folder.write(name, seed.view());
+}
+
+void frame_seeds(const Folder& folder) {
+  for (const auto& spec : example_specs())
+    write_frame(folder, spec, {.seed = 1, .shape = {3, 7}}, {spec}, {entries(21)});
+  write_frame(folder, "empty", {.shape = {0}}, {"natural"}, {});
+  write_frame(folder, "scalar", {.shape = {}}, {"identity"}, {entries(1)});
+  write_frame(folder, "not-finite", {.rank = 300, .dtype = Dtype::float16, .shape = {2}},
+              {"natural"}, {{NAN, INFINITY}});
+  write_frame(folder, "several", {.step = 1000, .dtype = Dtype::float64, .shape = {70}, .first = 5},
+              {"natural+entropy", "half", "identity"},
+              {entries(21), entries(0), entries(9), {NAN, 1}, entries(7)});
+}
+
+void codec_seeds(const Folder& folder) {
+  const auto write = [&](std::uint8_t codec, const std::string& name, auto fill) {
+    Buffer out;
+    out.append_number(codec);
+    fill(out);
+    folder.write(name, out.view());
+  };
+  write(0, "varints", [](Buffer& out) {
+    for (unsigned bit = 0; bit < 64; bit += 9) put_varint(1ULL << bit, out);
+    put_varint(0, out);
+    put_varint(~0ULL, out);
+  });
+  write(1, "bits", [](Buffer& out) {
+    out.append_number(std::uint8_t{7});
+    for (const int width : {1, 57, 0, 31, 32, 8, 5})
+      out.append_number(static_cast<std::uint8_t>(width));
+    for (std::uint64_t i = 0; i < 3; ++i) out.append_number(Key(1).bits(i));
+  });
+  for (const unsigned width : {1U, 8U, 13U, 32U})
+    write(2, "fixed-" + std::to_string(width), [&](Buffer& out) {
+      const std::vector<std::uint32_t> symbols(11, width == 32 ? ~0U : (1U << width) - 1);
+      out.append_number(static_cast<std::uint8_t>(width));
+      out.append_number(static_cast<std::uint16_t>(symbols.size()));
+      pack(symbols, width, out);
+    });
+  for (const std::size_t count : {9, 360, 262152})  // the last: just above one chunk
+    write(3, "entropy-" + std::to_string(count), [&](Buffer& out) {
+      const bool is_long = count > 65535;
+      std::vector<std::uint8_t> bytes(count);
+      for (std::size_t i = 0; i < count; ++i)
+        bytes[i] = is_long ? 3 : static_cast<std::uint8_t>(std::countr_zero(Key(2).bits(i)));
+      out.append_number(static_cast<std::uint8_t>(is_long ? 255 : 0));
+      out.append_number(static_cast<std::uint16_t>(is_long ? count / 9 : count));
+      Pool pool(1);
+      Entropy().encode(bytes, out, pool);
+    });
+  write(4, "masked", [](Buffer& out) {
+    out.append_number(std::uint16_t{75});
+    for (int i = 0; i < 75; ++i) out.append_number(static_cast<std::uint8_t>(i < 40 ? 1 : i % 3));
+    for (int i = 0; i < 8; ++i) out.append_number(static_cast<std::uint8_t>(i < 7 ? 0x5a : 0));
+  });
+  write(5, "checksum", [](Buffer& out) {
+    out.append_number(std::uint16_t{3});
+    out.append(as_bytes("123456789"));
+  });
+}
+
+}  // namespace
+}  // namespace laconic::fuzz
+
+int main(int argc, char** argv) {
+  using namespace laconic::fuzz;
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_corpus FOLDER\n");
+    return 2;
+  }
+  const std::filesystem::path to = argv[1];
+  operator_seeds(Folder(to / "operator_fuzzer"));
+  frame_seeds(Folder(to / "frame_fuzzer"));
+  codec_seeds(Folder(to / "codec_fuzzer"));
+}

@@ -1,0 +1,143 @@
+// Recipes as JSON, the built-in ones, and the agreement of ranks.
+#include "laconic/exchange/recipe.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "laconic/base/errors.h"
+#include "laconic/base/file.h"
+#include "laconic/frame/frame.h"
+#include "laconic/version.h"
+
+namespace laconic {
+namespace {
+
+using nlohmann::json;
+
+std::string text_of(const json& value, const std::string& key) {
+  if (!value.is_string()) throw UsageError("a recipe's '" + key + "' must be text, not " + value.dump());
+  return value;
+}
+
+std::vector<std::string> texts_of(const json& value, const std::string& key) {
+  if (!value.is_array()) throw UsageError("a recipe's '" + key + "' must be a list of texts, not " + value.dump());
+  std::vector<std::string> texts;
+  for (const json& entry : value) texts.push_back(text_of(entry, key));
+  return texts;
+}
+
+json to_json(const Recipe& r) {
+  return {{"name", r.name},     {"op", r.op},       {"memory", r.memory},  {"layout", r.layout},
+          {"exchange", r.exchange}, {"rules", r.rules}, {"summary", r.summary}};
+}
+
+Plan plan_of(const Recipe& recipe, const Model& model) {
+  std::vector<Rule> rules;
+  for (const auto& text : recipe.rules) rules.push_back(parse_rule(text));
+  return make_plan(model, recipe.layout, parse_operator(recipe.op), rules);
+}
+
+// Everything ranks must have in common, field by field.
+json notes_of(const Run& run) {
+  json model = json::array();
+  for (const Tensor& tensor : run.model) model.push_back({tensor.name, tensor.shape});
+  return {{"version", LACONIC_VERSION},
+          {"data version", kDataVersion},
+          {"recipe", to_json(run.recipe)},
+          {"model", model},
+          {"seed", run.seed}};
+}
+
+std::string shortened(const json& value) {
+  const std::string text = value.dump();
+  return text.size() <= 120 ? text : text.substr(0, 117) + "...";
+}
+
+void agree(const Run& run, Transport& transport) {
+  const json mine = notes_of(run);
+  std::vector<Buffer> all;
+  constexpr std::uint64_t kMost = std::uint64_t{64} << 20;  // the names and shapes of a hundred thousand tensors
+  transport.all_gather(as_bytes(mine.dump()), all, kMost, Deadline::in(run.timeout_seconds, "agreement of ranks"));
+  const json first = json::parse(as_text(all[0].view()), nullptr, false);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const json other = json::parse(as_text(all[rank].view()), nullptr, false);
+    if (first == other) continue;
+    for (const auto& [key, value] : mine.items()) {
+      const json a = first.is_object() ? first.value(key, json()) : json();
+      const json b = other.is_object() ? other.value(key, json()) : json();
+      if (a != b)
+        throw UsageError("ranks disagree on the " + key + ": rank 0 has " + shortened(a) + ", rank " +
+                         std::to_string(rank) + " has " + shortened(b));
+    }
+    throw UsageError("ranks disagree: rank " + std::to_string(rank) + " runs another version");
+  }
+}
+
+}  // namespace
+
+const std::vector<Recipe>& recipes() {
+  static const std::vector<Recipe> list = {
+      {.name = "dense", .exchange = "dense", .summary = "Uncompressed: ring all-reduce of float32."},
+      {.name = "half", .op = "half", .summary = "16-bit floats, scaled per block."},
+      {.name = "natural", .op = "natural", .summary = "Natural compression, 9 bits."},
+      {.name = "natural-8", .op = "natural:8", .summary = "Natural compression in a window, 8 bits."},
+      {.name = "natural-entropy", .op = "natural+entropy", .summary = "Natural compression, entropy-coded."},
+      {.name = "natural-feedback",
+       .op = "natural:nearest+entropy",
+       .memory = "feedback",
+       .summary = "Nearest powers of two with error feedback, entropy-coded."},
+  };
+  return list;
+}
+
+Recipe find_recipe(const std::string& name_or_file) {
+  if (name_or_file.ends_with(".json")) {
+    const Buffer file = read_file(name_or_file);
+    try {
+      return read_recipe(as_text(file.view()));
+    } catch (const UsageError& error) {
+      throw UsageError(name_or_file + ": " + error.what());
+    }
+  }
+  const auto at = std::ranges::find(recipes(), name_or_file, &Recipe::name);
+  if (at != recipes().end()) return *at;
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+  throw UsageError("no recipe '" + name_or_file + "'; known: " + join(names, " ") + ", or a file FILE.json");
+}
+
+Recipe read_recipe(std::string_view text) {
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) throw UsageError("a recipe must be one JSON object");
+  Recipe recipe;
+  for (const auto& [key, value] : object.items()) {
+    if (key == "name") recipe.name = text_of(value, key);
+    else if (key == "op") recipe.op = text_of(value, key);
+    else if (key == "memory") recipe.memory = text_of(value, key);
+    else if (key == "layout") recipe.layout = text_of(value, key);
+    else if (key == "exchange") recipe.exchange = text_of(value, key);
+    else if (key == "rules") recipe.rules = texts_of(value, key);
+    else if (key == "summary") recipe.summary = text_of(value, key);
+    else
+      throw UsageError("a recipe has no '" + key + "'; allowed: name op memory layout exchange rules summary");
+  }
+  if (recipe.name.empty()) throw UsageError("a recipe needs a 'name'");
+  plan_of(recipe, {});  // the parts are known and well-formed
+  return recipe;
+}
+
+std::string write_recipe(const Recipe& recipe) { return to_json(recipe).dump(2); }
+
+std::unique_ptr<Aggregator> make_aggregator(const Run& run, Transport& transport) {
+  Plan plan = plan_of(run.recipe, run.model);
+  agree(run, transport);
+  return make_aggregator(run.recipe.exchange, {.transport = transport,
+                                               .model = run.model,
+                                               .plan = std::move(plan),
+                                               .memory = run.recipe.memory,
+                                               .seed = run.seed,
+                                               .timeout_seconds = run.timeout_seconds,
+                                               .threads = run.threads});
+}
+
+}  // namespace laconic

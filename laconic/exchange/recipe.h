@@ -1,0 +1,46 @@
+// A recipe: the value that names a whole method. Readable from JSON, stored in checkpoints, agreed by all ranks at start-up.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "laconic/exchange/aggregator.h"
+
+namespace laconic {
+
+struct Recipe {
+  std::string name;
+  std::string op = "identity", memory = "none", layout = "tensor", exchange = "gather";
+  std::vector<std::string> rules = {};  // as parse_rule reads them
+  std::string summary = {};             // one sentence
+
+  friend bool operator==(const Recipe&, const Recipe&) = default;
+};
+
+// The built-in recipes, in the order in which a comparison shows them.
+const std::vector<Recipe>& recipes();
+
+// A built-in recipe by its name, or one's own from a file whose name ends in .json.
+Recipe find_recipe(const std::string& name_or_file);
+
+// {"name": ..., "op": ..., "memory": ..., "layout": ..., "exchange": ..., "rules": [...], "summary": ...}; all but name may be
+// missing. Throws UsageError for anything else, naming the key.
+Recipe read_recipe(std::string_view json);
+std::string write_recipe(const Recipe& recipe);
+
+// What every rank must have in common before the first step.
+struct Run {
+  Model model;
+  Recipe recipe;
+  std::uint64_t seed = 0;
+  double timeout_seconds = 60;
+  unsigned threads = 1;
+};
+
+// The aggregator a recipe stands for, after all ranks have compared notes: throws UsageError on every rank, naming one that
+// differs and in what, unless program version, recipe, model and seed are the same everywhere.
+std::unique_ptr<Aggregator> make_aggregator(const Run& run, Transport& transport);
+
+}  // namespace laconic

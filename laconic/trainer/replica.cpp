@@ -1,0 +1,184 @@
+// Networks on libtorch. The only file of the project that includes it.
+#include "laconic/trainer/replica.h"
+
+#include <ATen/Parallel.h>
+#include <torch/nn.h>
+
+#include <cmath>
+#include <functional>
+
+#include "laconic/base/errors.h"
+#include "laconic/base/key.h"
+
+namespace laconic::trainer {
+namespace {
+
+// A network is its layers, in order, and a way through them.
+class Net : public torch::nn::Module {
+ public:
+  virtual torch::Tensor forward(torch::Tensor x) = 0;
+};
+
+// LeNet-5 in its 20/50/500 form: 431,080 parameters on 28 x 28 images.
+class LeNet5 : public Net {
+ public:
+  explicit LeNet5(const Data& data) {
+    if (data.train.rows != 28 || data.train.cols != 28)
+      throw UsageError("model lenet5 takes images of 28 x 28, not " + std::to_string(data.train.rows) + " x " +
+                       std::to_string(data.train.cols));
+    conv1_ = register_module("conv1", torch::nn::Conv2d(1, 20, 5));
+    conv2_ = register_module("conv2", torch::nn::Conv2d(20, 50, 5));
+    fc1_ = register_module("fc1", torch::nn::Linear(800, 500));
+    fc2_ = register_module("fc2", torch::nn::Linear(500, static_cast<std::int64_t>(data.classes)));
+  }
+  torch::Tensor forward(torch::Tensor x) override {
+    x = torch::max_pool2d(torch::relu(conv1_(x)), 2);
+    x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
+    return fc2_(torch::relu(fc1_(x.flatten(1))));
+  }
+
+ private:
+  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
+  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr};
+};
+
+// A perceptron with one hidden layer: small and quick, for tests and first tries.
+class Perceptron : public Net {
+ public:
+  explicit Perceptron(const Data& data) {
+    const auto pixels = static_cast<std::int64_t>(data.train.rows * data.train.cols);
+    fc1_ = register_module("fc1", torch::nn::Linear(pixels, 32));
+    fc2_ = register_module("fc2", torch::nn::Linear(32, static_cast<std::int64_t>(data.classes)));
+  }
+  torch::Tensor forward(torch::Tensor x) override { return fc2_(torch::relu(fc1_(x.flatten(1)))); }
+
+ private:
+  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr};
+};
+
+struct Entry {
+  ModelInfo info;
+  std::function<std::shared_ptr<Net>(const Data&)> make;
+};
+
+const std::vector<Entry>& entries() {
+  static const std::vector<Entry> list = {
+      {{"lenet5", "LeNet-5 (20/50/500), 431,080 parameters"}, [](const Data& d) { return std::make_shared<LeNet5>(d); }},
+      {{"perceptron", "one hidden layer of 32, 25,450 parameters"},
+       [](const Data& d) { return std::make_shared<Perceptron>(d); }},
+  };
+  return list;
+}
+
+std::shared_ptr<Net> make_net(const std::string& name, const Data& data) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries()) {
+    if (entry.info.name == name) return entry.make(data);
+    names.push_back(entry.info.name);
+  }
+  throw UsageError("no model '" + name + "'; known: " + join(names, " "));
+}
+
+// Uniform in +-1/sqrt(fan-in), from the key rather than torch's generator, which all threads share.
+void initialise(std::span<float> values, const torch::Tensor& weight, Key key) {
+  const auto fan_in = static_cast<double>(weight.numel() / weight.size(0));
+  const double bound = 1 / std::sqrt(fan_in);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(bound * (static_cast<double>(key.bits(i) >> 11) * 0x1p-52 - 1));
+}
+
+constexpr std::int64_t kScoreBatch = 500;
+
+}  // namespace
+
+struct Replica::Network {
+  std::shared_ptr<Net> net;
+  Model model;
+  torch::Tensor parameters, gradient;  // flat; the network's own tensors are views of them
+
+  std::span<float> flat(torch::Tensor& tensor) const {
+    return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+  }
+
+  // Images as floats, and their labels.
+  static std::pair<torch::Tensor, torch::Tensor> batch(const Images& images, std::size_t count,
+                                                       const std::function<std::size_t(std::size_t)>& which) {
+    const std::size_t size = images.rows * images.cols;
+    const auto n = static_cast<std::int64_t>(count);
+    auto x = torch::empty({n, 1, static_cast<std::int64_t>(images.rows), static_cast<std::int64_t>(images.cols)});
+    auto y = torch::empty({n}, torch::kLong);
+    float* to = x.data_ptr<float>();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint8_t* from = images.pixels.data() + which(i) * size;
+      for (std::size_t p = 0; p < size; ++p) *to++ = static_cast<float>(from[p]) / 255;
+      y.data_ptr<std::int64_t>()[i] = images.labels[which(i)];
+    }
+    return {x, y};
+  }
+};
+
+const std::vector<ModelInfo>& models() {
+  static const std::vector<ModelInfo> list = [] {
+    std::vector<ModelInfo> infos;
+    for (const Entry& entry : entries()) infos.push_back(entry.info);
+    return infos;
+  }();
+  return list;
+}
+
+Replica::Replica(const std::string& name, const Data& data, std::uint64_t seed) : network_(std::make_unique<Network>()) {
+  Network& n = *network_;
+  n.net = make_net(name, data);
+  std::int64_t count = 0;
+  for (const auto& item : n.net->named_parameters()) count += item.value().numel();
+  n.parameters = torch::zeros({count});
+  n.gradient = torch::zeros({count});
+  const Key key = Key(seed).fork(0x706172616d);
+  const torch::NoGradGuard no_grad;
+  torch::Tensor weight;  // the one before a bias, whose fan-in the bias shares
+  std::int64_t offset = 0;
+  for (const auto& item : n.net->named_parameters()) {
+    torch::Tensor tensor = item.value();
+    const std::int64_t size = tensor.numel();
+    if (tensor.dim() > 1) weight = tensor;
+    const auto values = n.flat(n.parameters).subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+    initialise(values, weight, key.fork(static_cast<std::uint64_t>(offset)));
+    tensor.set_data(n.parameters.narrow(0, offset, size).view(tensor.sizes()));
+    tensor.mutable_grad() = n.gradient.narrow(0, offset, size).view(tensor.sizes());
+    n.model.push_back({item.key(), {tensor.sizes().begin(), tensor.sizes().end()}});
+    offset += size;
+  }
+}
+
+Replica::~Replica() = default;
+
+const Model& Replica::model() const { return network_->model; }
+std::span<float> Replica::parameters() { return network_->flat(network_->parameters); }
+std::span<float> Replica::gradient() { return network_->flat(network_->gradient); }
+
+double Replica::learn(const Images& images, std::span<const std::uint32_t> which) {
+  const auto [x, y] = Network::batch(images, which.size(), [&](std::size_t i) { return which[i]; });
+  network_->gradient.zero_();
+  const torch::Tensor loss = torch::nn::functional::cross_entropy(network_->net->forward(x), y);
+  loss.backward();
+  return loss.item<double>();
+}
+
+Score Replica::score(const Images& images, std::size_t from, std::size_t to) {
+  const torch::NoGradGuard no_grad;
+  Score score;
+  while (from < to) {
+    const std::size_t count = std::min<std::size_t>(kScoreBatch, to - from);
+    const auto [x, y] = Network::batch(images, count, [&](std::size_t i) { return from + i; });
+    const torch::Tensor logits = network_->net->forward(x);
+    const auto sum = torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum);
+    score.loss += torch::nn::functional::cross_entropy(logits, y, sum).item<double>();
+    score.correct += static_cast<std::size_t>(logits.argmax(1).eq(y).sum().item<std::int64_t>());
+    from += count;
+  }
+  return score;
+}
+
+void use_one_core() { at::set_num_threads(1); }
+
+}  // namespace laconic::trainer

@@ -28,6 +28,9 @@ struct Command {
   // Declares the options and returns what to run once they are parsed. None: a heading for those
   // below it.
   std::function<Run(CLI::App&)> attach = {};
+  // The program beside this one that has the command, because of what it links. Arguments go there
+  // as they are.
+  std::string program = {};
 };
 
 const Registry<Command>& commands();

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/program.h"
 #include "cli/text.h"
 #include "laconic/base/errors.h"
 #include "laconic/kernels/cpu.h"
@@ -43,7 +44,7 @@ void attach(const Command& command, Program& program) {
   app.fallthrough();
   if (command.attach) {
     program.runs[&app] = command.attach(app);
-  } else {
+  } else if (command.program.empty()) {
     app.require_subcommand(1);
   }
 }
@@ -55,8 +56,8 @@ void build(Program& program) {
   program.app.add_option("--threads", program.globals.threads, "Threads that share the work")
       ->capture_default_str();
   program.app.set_version_flag("--version", "laconic " LACONIC_VERSION);
-  program.app.footer(
-      "Without a command, laconic runs demo. Bytes depend on neither --cpu nor --threads.");
+  program.app.footer("Without a command, laconic runs " + default_command() +
+                     ". Bytes depend on neither --cpu nor --threads.");
   for (const auto& command : commands().all()) attach(command, program);
 }
 
@@ -77,7 +78,24 @@ std::string full_name(const CLI::App& app) {
   throw UsageError(fmt::format("{}; see {} --help", error.what(), full_name(last)));
 }
 
+// The command the arguments name, before they are parsed; the default one when they name none.
+const Command* wanted(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--cpu" || word == "--threads") {
+      ++i;
+    } else if (!word.starts_with("-")) {
+      return commands().find(word);
+    } else if (word == "-h" || word == "--help" || word == "--version") {
+      return nullptr;
+    }
+  }
+  return commands().find(default_command());
+}
+
 void run(int argc, char** argv) {
+  if (const Command* command = wanted(argc, argv); command && !command->program.empty())
+    hand_over(command->program, argc, argv);
   Program program;
   build(program);
   try {
@@ -90,7 +108,7 @@ void run(int argc, char** argv) {
   }
   if (program.globals.cpu != "auto") use_cpu(program.globals.cpu);
   const auto& app = chosen(program.app);
-  program.runs.at (&app == &program.app ? program.app.get_subcommand("demo")
+  program.runs.at (&app == &program.app ? program.app.get_subcommand(default_command())
                                         : &app)(program.globals);
 }
 

@@ -4,23 +4,12 @@
 #include <cmath>
 
 #include "fuzz/fuzz.h"
-#include "laconic/codecs/crc32c.h"
 #include "laconic/frame/frame.h"
 
 namespace laconic::fuzz {
 namespace {
 
 constexpr FrameLimits kLimits{.max_count = 1 << 16};
-
-std::vector<std::uint8_t> mended(ByteView bytes) {
-  std::vector<std::uint8_t> frame(bytes.begin(), bytes.end());
-  if (frame.size() < 12) return frame;
-  std::ranges::copy(as_bytes("LAC"), frame.begin());
-  frame[3] = kDataVersion;
-  const ByteView covered = ByteView(frame).first(frame.size() - 4);
-  store(frame.data() + covered.size(), crc32c(covered));
-  return frame;
-}
 
 // What read_frame promises of a frame it returns.
 void check_promises(const Frame& frame, ByteView bytes) {

@@ -1,6 +1,7 @@
 // What the fuzz targets share.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -9,7 +10,8 @@
 
 #include "laconic/base/bytes.h"
 #include "laconic/base/errors.h"
-#include "laconic/operators/operator.h"
+#include "laconic/codecs/crc32c.h"
+#include "laconic/frame/frame.h"
 
 namespace laconic::fuzz {
 
@@ -55,6 +57,18 @@ class Input {
  private:
   ByteView bytes_;
 };
+
+// A frame whose magic, version and checksum are put right, so that the parser behind them is
+// reached.
+inline std::vector<std::uint8_t> mended(ByteView bytes) {
+  std::vector<std::uint8_t> frame(bytes.begin(), bytes.end());
+  if (frame.size() < 12) return frame;
+  std::ranges::copy(as_bytes("LAC"), frame.begin());
+  frame[3] = kDataVersion;
+  const ByteView covered = ByteView(frame).first(frame.size() - 4);
+  store(frame.data() + covered.size(), crc32c(covered));
+  return frame;
+}
 
 // A place on a ring of 65536 for each spec (FNV-1a).
 inline std::uint16_t place_of(std::string_view spec) {

@@ -1,14 +1,17 @@
 // Writes the seeds of all fuzz targets: make_corpus FOLDER. Each operator of example_specs() gives
-// one small section and one small frame, and each codec a few inputs. The same build writes the
-// same files.
+// one small section and one small frame, each codec and each reader of text or files a few inputs.
+// The same build writes the same files.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "fuzz/fuzz.h"
+#include "laconic/base/npy.h"
 #include "laconic/codecs/entropy.h"
 #include "laconic/codecs/varint.h"
+#include "laconic/exchange/recipe.h"
 #include "laconic/frame/frame.h"
+#include "laconic/memory/memory.h"
 
 namespace laconic::fuzz {
 namespace {
@@ -138,6 +141,26 @@ void codec_seeds(const Folder& folder) {
   });
 }
 
+void text_seeds(const Folder& folder) {
+  const auto write = [&](std::uint8_t reader, const std::string& name, ByteView bytes) {
+    Buffer out;
+    out.append_number(reader);
+    out.append(bytes);
+    folder.write(name, out.view());
+  };
+  for (const auto& spec : example_specs()) write(0, "spec-" + spec, as_bytes(spec));
+  write(0, "spec-keys", as_bytes("natural:bits=8,rounding=nearest+entropy"));
+  for (const Recipe& recipe : recipes())
+    write(1, "recipe-" + recipe.name, as_bytes(write_recipe(recipe)));
+  for (const auto dtype : {NpyDtype::float16, NpyDtype::float32, NpyDtype::float64}) {
+    const std::vector<std::uint64_t> shape = {2, 3};
+    Buffer out;
+    append_npy(dtype, shape, entries(6), out);
+    write(2, "npy-" + std::to_string(static_cast<int>(dtype)), out.view());
+  }
+  write(3, "state", write_state({{"feedback/a", entries(5)}, {"feedback/b", {}}}).view());
+}
+
 }  // namespace
 }  // namespace laconic::fuzz
 
@@ -151,4 +174,5 @@ int main(int argc, char** argv) {
   operator_seeds(Folder(to / "operator_fuzzer"));
   frame_seeds(Folder(to / "frame_fuzzer"));
   codec_seeds(Folder(to / "codec_fuzzer"));
+  text_seeds(Folder(to / "text_fuzzer"));
 }

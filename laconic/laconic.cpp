@@ -23,7 +23,8 @@ std::vector<float> decompress(ByteView bytes, const FrameLimits& limits) {
   check_sections(frame, scratch);
   std::vector<float> values(static_cast<std::size_t>(frame.header.count()));
   for (const Section& section : frame.sections)
-    add_section(frame, section, 1, std::span(values).subspan(static_cast<std::size_t>(section.first), section.count),
+    add_section(frame, section, 1,
+                std::span(values).subspan(static_cast<std::size_t>(section.first), section.count),
                 scratch);
   return values;
 }

@@ -4,7 +4,8 @@
 //   const laconic::Buffer frame = laconic::compress(op, gradient);
 //   const std::vector<float> decoded = laconic::decompress(frame.view());
 //
-// In training, an aggregator does this for every slice and every rank: see laconic/exchange/gather.cpp.
+// In training, an aggregator does this for every slice and every rank: see
+// laconic/exchange/gather.cpp.
 #pragma once
 
 #include "laconic/base/errors.h"

@@ -109,7 +109,7 @@ build() {
 # as a change of its folder.
 program_is_fresh() {
   [[ -x $program && -e $stamp && $(<"$stamp") == "$root" ]] || return 1
-  local sources=("$root"/{CMakeLists.txt,CMakePresets.json,packages.txt,cmake,laconic,cli})
+  local sources=("$root"/{CMakeLists.txt,CMakePresets.json,packages.txt,cmake,laconic,cli,web})
   [[ -z $(find "${sources[@]}" -newer "$stamp" -print -quit) ]]
 }
 

@@ -22,7 +22,8 @@ Bytes random_bytes(std::size_t count, unsigned symbols = 256, std::uint64_t seed
 TEST(Varint, RoundTripsAtEveryWidth) {
   std::vector<std::uint64_t> values = {0, ~std::uint64_t{0}};
   for (unsigned bit = 0; bit < 64; ++bit)
-    for (const std::uint64_t delta : {-1, 0, 1}) values.push_back((std::uint64_t{1} << bit) + delta);
+    for (const std::uint64_t delta : {-1, 0, 1})
+      values.push_back((std::uint64_t{1} << bit) + delta);
   for (const std::uint64_t value : values) {
     Buffer out;
     put_varint(value, out);
@@ -34,12 +35,16 @@ TEST(Varint, RoundTripsAtEveryWidth) {
 }
 
 TEST(Varint, OneSpellingOnly) {
-  const auto read = [](std::vector<std::uint8_t> bytes) { return ByteReader(bytes).varint("the field"); };
+  const auto read = [](std::vector<std::uint8_t> bytes) {
+    return ByteReader(bytes).varint("the field");
+  };
   EXPECT_EQ(read({0x80 | 1, 1}), 129U);
-  EXPECT_THROW(read({0x80, 0}), DataError);                                                       // 0 in two bytes
-  EXPECT_THROW(read({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2}), DataError);        // above 64 bits
-  EXPECT_THROW(read({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}), DataError);  // too long
-  EXPECT_THROW(read({0x80}), DataError);                                                          // cut
+  EXPECT_THROW(read({0x80, 0}), DataError);  // 0 in two bytes
+  EXPECT_THROW(read({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2}),
+               DataError);  // above 64 bits
+  EXPECT_THROW(read({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}),
+               DataError);                // too long
+  EXPECT_THROW(read({0x80}), DataError);  // cut
   EXPECT_NE(message_of<DataError>([&] { read({}); }).find("the field"), std::string::npos);
 }
 
@@ -69,7 +74,8 @@ TEST(Bits, FirstBitIsTheLowestOfTheFirstByte) {
   writer.put(0b011, 3);
   writer.put(0x1ff, 9);
   writer.finish();
-  EXPECT_EQ(std::vector<std::uint8_t>(out.view().begin(), out.view().end()), (std::vector<std::uint8_t>{0xf7, 0x1f}));
+  EXPECT_EQ(std::vector<std::uint8_t>(out.view().begin(), out.view().end()),
+            (std::vector<std::uint8_t>{0xf7, 0x1f}));
 }
 
 TEST(Bits, PaddingMustBeZeroAndNothingMayFollow) {
@@ -155,7 +161,8 @@ TEST(Entropy, LeavesWhatFollowsAndRefusesDamage) {
   EXPECT_THROW(entropy.decode(out.view().first(size), back, pool), DataError);
 }
 
-// A chunk is one zstd frame: a second one, even an empty one, is refused, as is a chunk of no bytes.
+// A chunk is one zstd frame: a second one, even an empty one, is refused, as is a chunk of no
+// bytes.
 TEST(Entropy, OneFrameFillsAChunk) {
   Pool pool;
   Entropy entropy;
@@ -186,7 +193,8 @@ TEST(Masked, BitsOfZeroBytesAreLeftOut) {
       for (std::size_t i = 0; i < count; ++i) {
         bytes[i] = random() % zeros_in == 0 ? 0 : static_cast<std::uint8_t>(bytes[i] + 1);
         kept += bytes[i] != 0;
-        if (bytes[i] != 0 && random() % 2) bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | 1 << i % 8);
+        if (bytes[i] != 0 && random() % 2)
+          bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | 1 << i % 8);
       }
       EXPECT_EQ(count_nonzero(bytes), kept);
       Buffer out;

@@ -1,4 +1,5 @@
-// Aggregators over the thread transport: every rank the same mean, bytes as counted, failures named.
+// Aggregators over the thread transport: every rank the same mean, bytes as counted, failures
+// named.
 #include <atomic>
 #include <thread>
 
@@ -71,7 +72,8 @@ std::vector<double> true_mean(int ranks, std::uint64_t step) {
   std::vector<double> mean(count_of(kModel));
   for (int rank = 0; rank < ranks; ++rank) {
     const auto gradient = gradient_of(rank, step);
-    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += gradient[i] / static_cast<double>(ranks);
+    for (std::size_t i = 0; i < mean.size(); ++i)
+      mean[i] += gradient[i] / static_cast<double>(ranks);
   }
   return mean;
 }
@@ -81,7 +83,8 @@ TEST(Exchange, EveryRankGetsTheSameMeanBitForBit) {
     for (const char* memory : {"none", "feedback"})
       for (const LayoutInfo& layout : layouts()) {
         SCOPED_TRACE(op + " " + memory + " " + layout.name);
-        const auto means = means_of({.op = op, .memory = memory, .layout = layout.name, .ranks = 3, .steps = 2});
+        const auto means =
+            means_of({.op = op, .memory = memory, .layout = layout.name, .ranks = 3, .steps = 2});
         for (const auto& other : means) EXPECT_EQ(other, means[0]);
       }
 }
@@ -90,12 +93,14 @@ TEST(Exchange, IdentityAndDenseGiveTheTrueMean) {
   for (const int ranks : {1, 2, 3, 4, 7})
     for (const char* exchange : {"gather", "dense"}) {
       SCOPED_TRACE(std::string(exchange) + " of " + std::to_string(ranks));
-      const auto means = means_of({.op = "identity", .exchange = exchange, .ranks = ranks, .steps = 2});
+      const auto means =
+          means_of({.op = "identity", .exchange = exchange, .ranks = ranks, .steps = 2});
       for (std::uint64_t step = 0; step < 2; ++step) {
         const auto mean = true_mean(ranks, step);
         for (const auto& of_rank : means) {
           EXPECT_EQ(of_rank[step], means[0][step]);
-          for (std::size_t i = 0; i < mean.size(); ++i) EXPECT_NEAR(of_rank[step][i], mean[i], 1e-5);
+          for (std::size_t i = 0; i < mean.size(); ++i)
+            EXPECT_NEAR(of_rank[step][i], mean[i], 1e-5);
         }
       }
     }
@@ -107,7 +112,8 @@ TEST(Exchange, LayerWiseAndEntireModelNaturalAreEqualBitForBit) {
     for (const char* memory : {"none", "feedback"}) {
       const auto means = means_of({.op = op, .memory = memory, .layout = "tensor"});
       for (const char* layout : {"whole", "fused:400", "split:17"})
-        EXPECT_EQ(means_of({.op = op, .memory = memory, .layout = layout}), means) << op << " " << layout;
+        EXPECT_EQ(means_of({.op = op, .memory = memory, .layout = layout}), means)
+            << op << " " << layout;
     }
 }
 
@@ -120,7 +126,8 @@ TEST(Exchange, CountsTheBytesThatReallyCross) {
   for (const int ranks : {1, 2, 5}) {
     expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
       const Plan plan = make_plan(kModel, "tensor", parse_operator("natural"));
-      const auto gather = make_aggregator("gather", {.transport = transport, .model = kModel, .plan = plan});
+      const auto gather =
+          make_aggregator("gather", {.transport = transport, .model = kModel, .plan = plan});
       auto gradient = gradient_of(transport.rank(), 0);
       const StepStats stats = gather->average(gradient, {});
       std::size_t payload = 0;
@@ -130,10 +137,12 @@ TEST(Exchange, CountsTheBytesThatReallyCross) {
       EXPECT_GT(stats.wire_bytes, payload);
       EXPECT_LT(stats.wire_bytes, payload + 80);
       // Each frame to each other rank, and eight bytes before it that tell its length.
-      EXPECT_EQ(stats.traffic_bytes, static_cast<std::uint64_t>(ranks - 1) * (stats.wire_bytes + 8));
+      EXPECT_EQ(stats.traffic_bytes,
+                static_cast<std::uint64_t>(ranks - 1) * (stats.wire_bytes + 8));
 
       const Plan plain = make_plan(kModel, "tensor", parse_operator("identity"));
-      const auto dense = make_aggregator("dense", {.transport = transport, .model = kModel, .plan = plain});
+      const auto dense =
+          make_aggregator("dense", {.transport = transport, .model = kModel, .plan = plain});
       const double ring = 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(count_of(kModel));
       EXPECT_NEAR(static_cast<double>(dense->average(gradient, {}).traffic_bytes), ring, 8 * ranks);
     }));
@@ -172,10 +181,11 @@ TEST(Exchange, ANanRollsTheStepBackOnEveryRank) {
 TEST(Exchange, SavedAndLoadedStateGoesOnAsIfNothingHadHappened) {
   expect_no_errors(on_ranks(2, [&](Transport& transport) {
     const auto make = [&](const char* layout) {
-      return make_aggregator("gather", {.transport = transport,
-                                        .model = kModel,
-                                        .plan = make_plan(kModel, layout, parse_operator("natural")),
-                                        .memory = "feedback"});
+      return make_aggregator("gather",
+                             {.transport = transport,
+                              .model = kModel,
+                              .plan = make_plan(kModel, layout, parse_operator("natural")),
+                              .memory = "feedback"});
     };
     const auto straight = make("tensor");
     auto resumed = make("tensor");
@@ -201,21 +211,27 @@ TEST(Exchange, UnsuitablePairsAreRefused) {
                                  .memory = memory});
     });
   };
-  EXPECT_NE(refusal("dense", "natural", "none").find("operator identity, not 'natural'"), std::string::npos);
-  EXPECT_NE(refusal("dense", "identity", "feedback").find("memory none, not 'feedback'"), std::string::npos);
+  EXPECT_NE(refusal("dense", "natural", "none").find("operator identity, not 'natural'"),
+            std::string::npos);
+  EXPECT_NE(refusal("dense", "identity", "feedback").find("memory none, not 'feedback'"),
+            std::string::npos);
   EXPECT_EQ(refusal("gathr", "natural", "none"), "no exchange 'gathr'; known: dense gather");
 }
 
 TEST(Exchange, AGradientOfAnotherLengthIsRefused) {
   expect_no_errors(on_ranks(2, [&](Transport& transport) {
-    const auto aggregator = make_aggregator(
-        "gather", {.transport = transport, .model = kModel, .plan = make_plan(kModel, "tensor", parse_operator("natural"))});
+    const auto aggregator =
+        make_aggregator("gather", {.transport = transport,
+                                   .model = kModel,
+                                   .plan = make_plan(kModel, "tensor", parse_operator("natural"))});
     std::vector<float> wrong(3);
-    EXPECT_EQ(message_of<UsageError>([&] { aggregator->average(wrong, {}); }), "a gradient of 3 entries for a model of 1650");
+    EXPECT_EQ(message_of<UsageError>([&] { aggregator->average(wrong, {}); }),
+              "a gradient of 3 entries for a model of 1650");
   }));
 }
 
-// A rank that compresses otherwise is named by all others, and gradient and memory stay as they were.
+// A rank that compresses otherwise is named by all others, and gradient and memory stay as they
+// were.
 TEST(Exchange, RanksThatDisagreeStopWithASentence) {
   for (const char* what : {"operator", "layout", "seed", "step"}) {
     SCOPED_TRACE(what);
@@ -262,8 +278,12 @@ TEST(Threads, AStalledRankIsNamedByAllOthers) {
       throw;
     }
   });
-  EXPECT_EQ(errors[0], "transport: rank 1 does not answer: rank 0 waits for it to send within 0.2 s (all_gather of frames)");
-  EXPECT_EQ(errors[2], "transport: rank 1 does not answer: rank 2 waits for it to send within 0.2 s (all_gather of frames)");
+  EXPECT_EQ(errors[0],
+            "transport: rank 1 does not answer: rank 0 waits for it to send within 0.2 s "
+            "(all_gather of frames)");
+  EXPECT_EQ(errors[2],
+            "transport: rank 1 does not answer: rank 2 waits for it to send within 0.2 s "
+            "(all_gather of frames)");
 }
 
 TEST(Threads, ARankThatLeavesIsNamedAtOnce) {
@@ -274,7 +294,9 @@ TEST(Threads, ARankThatLeavesIsNamedAtOnce) {
     transport.all_reduce(values, Deadline::in(60, "all_reduce of gradients"));
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  EXPECT_EQ(errors[3], "transport: rank 2 has left while rank 3 waits for it to send (all_reduce of gradients)");
+  EXPECT_EQ(
+      errors[3],
+      "transport: rank 2 has left while rank 3 waits for it to send (all_reduce of gradients)");
   EXPECT_NE(errors[0], "");
   EXPECT_NE(errors[1], "");
 }
@@ -317,11 +339,14 @@ TEST(Threads, CollectivesOfManyRanksAndLengths) {
         EXPECT_EQ(floats, std::vector<float>(count, static_cast<float>(sum)));
         EXPECT_EQ(integers, std::vector<std::int64_t>(count, sum << 40));
         std::vector<Buffer> all;
-        transport.all_gather(std::vector<std::uint8_t>(count * rank, static_cast<std::uint8_t>(rank)), all,
-                             1 << 20, Deadline::in(60, "bytes"));
+        transport.all_gather(
+            std::vector<std::uint8_t>(count * rank, static_cast<std::uint8_t>(rank)), all, 1 << 20,
+            Deadline::in(60, "bytes"));
         ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks));
         for (std::size_t from = 0; from < all.size(); ++from)
-          EXPECT_TRUE(std::ranges::equal(all[from].view(), std::vector<std::uint8_t>(count * from, static_cast<std::uint8_t>(from))));
+          EXPECT_TRUE(std::ranges::equal(
+              all[from].view(),
+              std::vector<std::uint8_t>(count * from, static_cast<std::uint8_t>(from))));
       }
     }));
   }
@@ -329,18 +354,22 @@ TEST(Threads, CollectivesOfManyRanksAndLengths) {
 
 TEST(Callbacks, ACallbackTransportIsATransport) {
   const auto through_callbacks = [](Transport& inner) {
-    return make_callback_transport({.rank = inner.rank(),
-                                    .size = inner.size(),
-                                    .exchange = [&inner](auto sends, auto receives, const Deadline& deadline) {
-                                      inner.exchange(sends, receives, deadline);
-                                    },
-                                    .all_reduce = {}});
+    return make_callback_transport(
+        {.rank = inner.rank(),
+         .size = inner.size(),
+         .exchange = [&inner](
+                         auto sends, auto receives,
+                         const Deadline& deadline) { inner.exchange(sends, receives, deadline); },
+         .all_reduce = {}});
   };
   std::vector<std::vector<float>> means(3);
   expect_no_errors(on_ranks(3, [&](Transport& inner) {
     const auto transport = through_callbacks(inner);
-    const auto aggregator = make_aggregator(
-        "gather", {.transport = *transport, .model = kModel, .plan = make_plan(kModel, "tensor", parse_operator("natural")), .seed = 9});
+    const auto aggregator =
+        make_aggregator("gather", {.transport = *transport,
+                                   .model = kModel,
+                                   .plan = make_plan(kModel, "tensor", parse_operator("natural")),
+                                   .seed = 9});
     auto gradient = gradient_of(inner.rank(), 0);
     const StepStats stats = aggregator->average(gradient, {});
     EXPECT_EQ(stats.traffic_bytes, inner.bytes_sent());
@@ -351,11 +380,16 @@ TEST(Callbacks, ACallbackTransportIsATransport) {
 
 TEST(Callbacks, AFailureOfTheHostIsATransportError) {
   const auto transport = make_callback_transport(
-      {.rank = 0, .size = 2, .exchange = [](auto, auto, const Deadline&) { throw std::runtime_error("cable cut"); }, .all_reduce = {}});
+      {.rank = 0,
+       .size = 2,
+       .exchange = [](auto, auto, const Deadline&) { throw std::runtime_error("cable cut"); },
+       .all_reduce = {}});
   std::vector<float> values(10);
-  EXPECT_EQ(message_of<TransportError>([&] { transport->all_reduce(values, Deadline::in(1, "a test")); }),
-            "rank 0: the host's transport failed (a test): cable cut");
-  EXPECT_THROW(make_callback_transport({.rank = 2, .size = 2, .exchange = {}, .all_reduce = {}}), UsageError);
+  EXPECT_EQ(
+      message_of<TransportError>([&] { transport->all_reduce(values, Deadline::in(1, "a test")); }),
+      "rank 0: the host's transport failed (a test): cable cut");
+  EXPECT_THROW(make_callback_transport({.rank = 2, .size = 2, .exchange = {}, .all_reduce = {}}),
+               UsageError);
 }
 
 }  // namespace

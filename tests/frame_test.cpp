@@ -20,7 +20,8 @@ Bytes sample(std::uint64_t first = 0) {
   header.rank = 2;
   header.shape = {7, 30};
   header.first = first;
-  const std::vector<Operator> operators = {parse_operator("natural"), parse_operator("half:bf16+entropy")};
+  const std::vector<Operator> operators = {parse_operator("natural"),
+                                           parse_operator("half:bf16+entropy")};
   FrameWriter frame(out, header, operators);
   EXPECT_TRUE(frame.add(made_up(100), 0, header.keys(), scratch, "conv1.weight"));
   EXPECT_TRUE(frame.add(made_up(9), 1, header.keys(), scratch));
@@ -53,8 +54,8 @@ TEST(Frame, TellsAllThatWasWritten) {
   EXPECT_FALSE(frame.finite());
   EXPECT_TRUE(frame.covers_all());
   EXPECT_EQ(frame.wire_bytes, bytes.size());
-  EXPECT_EQ(frame.payload_bytes,
-            frame.sections[0].bytes.size() + frame.sections[1].bytes.size() + frame.sections[2].bytes.size());
+  EXPECT_EQ(frame.payload_bytes, frame.sections[0].bytes.size() + frame.sections[1].bytes.size() +
+                                     frame.sections[2].bytes.size());
 }
 
 TEST(Frame, ASliceThatIsNotFiniteArrivesAsItWas) {
@@ -80,13 +81,15 @@ TEST(Frame, EveryFlippedBitIsFound) {
 
 TEST(Frame, EveryCutIsFound) {
   const Bytes bytes = sample();
-  for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_THROW(read_frame(ByteView(bytes).first(size)), DataError);
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_THROW(read_frame(ByteView(bytes).first(size)), DataError);
   Bytes longer = bytes;
   longer.push_back(0);
   EXPECT_THROW(read_frame(longer), DataError);
 }
 
-// Damage by somebody who knows the checksum: refused, or a frame whose sections check or are refused; never worse.
+// Damage by somebody who knows the checksum: refused, or a frame whose sections check or are
+// refused; never worse.
 TEST(Frame, ForgedFramesAreRefusedOrHarmless) {
   std::mt19937_64 random(9);
   const Bytes bytes = sample();
@@ -96,8 +99,9 @@ TEST(Frame, ForgedFramesAreRefusedOrHarmless) {
     Bytes forged = bytes;
     for (std::uint64_t i = 0; i <= random() % 3; ++i) {
       // Mostly in head and table, where lengths and counts are.
-      const std::size_t at = random() % 4 ? (random() % 2 ? random() % 48 : forged.size() - 1 - random() % 48)
-                                          : random() % forged.size();
+      const std::size_t at =
+          random() % 4 ? (random() % 2 ? random() % 48 : forged.size() - 1 - random() % 48)
+                       : random() % forged.size();
       forged[at] = static_cast<std::uint8_t>(random());
     }
     repair_checksum(forged);
@@ -118,7 +122,8 @@ TEST(Frame, ForgedFramesAreRefusedOrHarmless) {
 
 // Frames assembled by hand, one wrong thing each.
 struct Parts {
-  Bytes extensions = {0}, operators = {1, 7, 'n', 'a', 't', 'u', 'r', 'a', 'l'}, shape = {1, 2}, first = {0};
+  Bytes extensions = {0}, operators = {1, 7, 'n', 'a', 't', 'u', 'r', 'a', 'l'}, shape = {1, 2},
+        first = {0};
   std::uint8_t version = 1, dtype = 0;
   Bytes sections = {127, 127, 0}, table = {1, 0, 2, 0, 3};
   std::uint32_t table_size = 5;
@@ -129,7 +134,7 @@ struct Parts {
     add({'L', 'A', 'C', version});
     add(extensions);
     add(operators);
-    add(Bytes(8));     // seed
+    add(Bytes(8));       // seed
     add({0, 0, dtype});  // step, rank
     add(shape);
     add(first);
@@ -144,7 +149,9 @@ struct Parts {
 std::string refusal(const Parts& parts) {
   return message_of<DataError>([&] { read_frame(parts.frame()); });
 }
-bool says(const std::string& message, const std::string& what) { return message.find(what) != std::string::npos; }
+bool says(const std::string& message, const std::string& what) {
+  return message.find(what) != std::string::npos;
+}
 
 TEST(Frame, HandMadeFrameIsRead) {
   const Bytes bytes = Parts().frame();
@@ -155,18 +162,22 @@ TEST(Frame, HandMadeFrameIsRead) {
 TEST(Frame, UnknownExtensionsAreSkippedUnlessRequired) {
   EXPECT_NO_THROW(read_frame(Parts{.extensions = {2, 8, 2, 'h', 'i', 10, 0}}.frame()));
   EXPECT_TRUE(says(refusal({.extensions = {1, 9, 1, 0}}), "needs extension 9"));
-  EXPECT_TRUE(says(refusal({.extensions = {1, 8, 100}}), "an extension field should have 100 bytes"));
+  EXPECT_TRUE(
+      says(refusal({.extensions = {1, 8, 100}}), "an extension field should have 100 bytes"));
 }
 
 TEST(Frame, WhatDoesNotFitIsRefusedInWords) {
   EXPECT_TRUE(says(refusal({.version = 2}), "data version 2; this build reads version 1"));
   EXPECT_TRUE(says(refusal({.operators = {65}}), "names 65 operators"));
   EXPECT_TRUE(says(refusal({.operators = {1, 3, 'x', 'y', 'z'}}), "no operator 'xyz'"));
-  EXPECT_TRUE(says(refusal({.operators = {1, 9, 'n', 'a', 't', 'u', 'r', 'a', 'l', ':', '9'}}), "spells operator 'natural' otherwise"));
+  EXPECT_TRUE(says(refusal({.operators = {1, 9, 'n', 'a', 't', 'u', 'r', 'a', 'l', ':', '9'}}),
+                   "spells operator 'natural' otherwise"));
   EXPECT_TRUE(says(refusal({.dtype = 3}), "dtype 3"));
   EXPECT_TRUE(says(refusal({.shape = {65}}), "65 dimensions"));
   EXPECT_TRUE(says(refusal({.shape = {1, 1}}), "a section of 2 entries begins at 0 of 1"));
-  EXPECT_TRUE(says(refusal({.shape = {3, 0xff, 0xff, 0xff, 0xff, 15, 0xff, 0xff, 0xff, 0xff, 15, 0}}), "more than 2147483648"));
+  EXPECT_TRUE(
+      says(refusal({.shape = {3, 0xff, 0xff, 0xff, 0xff, 15, 0xff, 0xff, 0xff, 0xff, 15, 0}}),
+           "more than 2147483648"));
   EXPECT_TRUE(says(refusal({.first = {3}}), "begins at entry 3 of 2"));
   EXPECT_TRUE(says(refusal({.table = {1, 0, 2, 2, 3}}), "names operator 1 of 1"));
   EXPECT_TRUE(says(refusal({.table = {1, 0, 2, 1, 3}}), "not finite has 3 bytes for 2 floats"));
@@ -177,21 +188,28 @@ TEST(Frame, WhatDoesNotFitIsRefusedInWords) {
 }
 
 TEST(Frame, SectionsAreCheckedBeforeMemoryIsTaken) {
-  const std::string wrong = message_of<DataError>([] { decompress(Parts{.sections = {255, 127, 0}}.frame()); });
+  const std::string wrong = message_of<DataError>([] {
+    decompress(Parts{.sections = {255, 127, 0}}.frame());
+  });
   EXPECT_TRUE(says(wrong, "exponent of 255")) << wrong;
   // Two thousand million entries in a few bytes.
   const Bytes huge = {1, 0, 0x80, 0x80, 0x80, 0x80, 8, 0, 3};
-  const Parts parts{.operators = {1, 15, 'n', 'a', 't', 'u', 'r', 'a', 'l', '+', 'e', 'n', 't', 'r', 'o', 'p', 'y'},
+  const Parts parts{.operators = {1, 15, 'n', 'a', 't', 'u', 'r', 'a', 'l', '+', 'e', 'n', 't', 'r',
+                                  'o', 'p', 'y'},
                     .shape = {1, 0x80, 0x80, 0x80, 0x80, 8},
                     .table = huge,
                     .table_size = 9};
   const std::string refused = message_of<DataError>([&] { decompress(parts.frame()); });
   EXPECT_TRUE(says(refused, "has 3 bytes, which cannot be")) << refused;
-  EXPECT_TRUE(says(message_of<DataError>([] { decompress(Parts().frame(), {.max_count = 1}); }), "more than 1 entries"));
+  EXPECT_TRUE(says(message_of<DataError>([] { decompress(Parts().frame(), {.max_count = 1}); }),
+                   "more than 1 entries"));
 }
 
 TEST(Frame, PartOfAnArrayIsNotTheArray) {
-  EXPECT_TRUE(says(message_of<DataError>([] { decompress(Parts{.shape = {1, 3}}.frame()); }), "only a part"));
+  EXPECT_TRUE(says(message_of<DataError>([] {
+                     decompress(Parts{.shape = {1, 3}}.frame());
+                   }),
+                   "only a part"));
 }
 
 TEST(Frame, ManyFramesInOneBuffer) {

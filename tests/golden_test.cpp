@@ -1,5 +1,6 @@
-// Golden frames: the bytes of every operator, pinned. Both this library and reference/ must agree with them.
-// A wanted change of the wire: run this test with LACONIC_UPDATE_GOLDEN=1, and change docs/frame.md and the data version.
+// Golden frames: the bytes of every operator, pinned. Both this library and reference/ must agree
+// with them. A wanted change of the wire: run this test with LACONIC_UPDATE_GOLDEN=1, and change
+// docs/frame.md and the data version.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,14 +13,16 @@ namespace {
 
 const std::filesystem::path kFolder = std::filesystem::path(LACONIC_TEST_DIR) / "golden";
 
-// Made of integers alone, so that no libm or library has a say in it: 2^-60 to 2^4, and a few zeros.
+// Made of integers alone, so that no libm or library has a say in it: 2^-60 to 2^4, and a few
+// zeros.
 std::vector<float> exact_values(std::size_t count) {
   std::vector<float> x(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t bits = Key(42).bits(i);
     const std::uint64_t field = bits % 11 == 0 ? 0 : 127 - 60 + (bits >> 40) % 64;
     const std::uint64_t mantissa = field == 0 ? 0 : bits & 0x7fffff;
-    x[i] = std::bit_cast<float>(static_cast<std::uint32_t>((bits >> 63) << 31 | field << 23 | mantissa));
+    x[i] = std::bit_cast<float>(
+        static_cast<std::uint32_t>((bits >> 63) << 31 | field << 23 | mantissa));
   }
   return x;
 }
@@ -38,7 +41,8 @@ Buffer everything() {
   header.rank = 300;
   header.dtype = Dtype::float64;
   header.shape = {3, 5, 20};
-  const std::vector<Operator> operators = {parse_operator("natural:8+entropy"), parse_operator("identity")};
+  const std::vector<Operator> operators = {parse_operator("natural:8+entropy"),
+                                           parse_operator("identity")};
   auto x = exact_values(300);
   x[222] = std::bit_cast<float>(0x7fc00000U);
   x[223] = std::numeric_limits<float>::infinity();
@@ -65,12 +69,15 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
 
 void write_file(const std::filesystem::path& path, ByteView bytes) {
   std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
 }
 
 void expect_golden(const std::string& name, const Buffer& frame) {
   const auto values = decompress(frame.view());
-  const ByteView decoded(reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float));
+  const ByteView decoded(reinterpret_cast<const std::uint8_t*>(values.data()),
+                         values.size() * sizeof(float));
   const auto path = kFolder / name;
   if (std::getenv("LACONIC_UPDATE_GOLDEN")) {
     write_file(path.string() + ".lac", frame.view());
@@ -84,14 +91,16 @@ class Golden : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Registry, Golden, ::testing::ValuesIn(example_specs()));
 
 TEST_P(Golden, BytesAndValues) {
-  on_every_cpu([&](const std::string&) { expect_golden(file_name(GetParam()), one_array(GetParam())); });
+  on_every_cpu(
+      [&](const std::string&) { expect_golden(file_name(GetParam()), one_array(GetParam())); });
 }
 
 TEST(GoldenFrame, Everything) { expect_golden("everything", everything()); }
 
 TEST(GoldenFrame, NoFileIsLeftOver) {
   std::size_t frames = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) frames += entry.path().extension() == ".lac";
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+    frames += entry.path().extension() == ".lac";
   EXPECT_EQ(frames, example_specs().size() + 1);
 }
 

@@ -12,12 +12,14 @@ std::vector<float> real_gradient() {
   std::ifstream file(LACONIC_TEST_DIR "/data/lenet_gradient.npy", std::ios::binary);
   file.seekg(128);
   std::vector<float> x(65570);
-  file.read(reinterpret_cast<char*>(x.data()), static_cast<std::streamsize>(x.size() * sizeof(float)));
+  file.read(reinterpret_cast<char*>(x.data()),
+            static_cast<std::streamsize>(x.size() * sizeof(float)));
   EXPECT_TRUE(file) << "lenet_gradient.npy is missing or short";
   return x;
 }
 
-// Bits per entry that no coder of single symbols can go below: exponents, and signs of what is not zero.
+// Bits per entry that no coder of single symbols can go below: exponents, and signs of what is not
+// zero.
 double entropy_of(const std::vector<float>& powers) {
   std::array<double, 256> counts{};
   double signs = 0;
@@ -35,7 +37,8 @@ double entropy_of(const std::vector<float>& powers) {
 TEST(Gradient, EntropyCodedNaturalIsCloseToItsEntropy) {
   const auto x = real_gradient();
   const Operator op = parse_operator("natural+entropy");
-  const double bits = 8.0 * static_cast<double>(encode(op, x).size()) / static_cast<double>(x.size());
+  const double bits =
+      8.0 * static_cast<double>(encode(op, x).size()) / static_cast<double>(x.size());
   const double entropy = entropy_of(through(op, x));
   EXPECT_LT(bits, 1.02 * entropy) << entropy;
   EXPECT_LT(bits, 4.7);
@@ -45,9 +48,11 @@ TEST(Gradient, WhereCodingGainsNothingItCostsAFewBytes) {
   std::vector<float> x(100000);
   for (std::size_t i = 0; i < x.size(); ++i) {  // every exponent equally likely
     const std::uint64_t bits = Key(1).bits(i);
-    x[i] = std::bit_cast<float>(static_cast<std::uint32_t>((bits & 0x807fffff) | (1 + (bits >> 32) % 253) << 23));
+    x[i] = std::bit_cast<float>(
+        static_cast<std::uint32_t>((bits & 0x807fffff) | (1 + (bits >> 32) % 253) << 23));
   }
-  EXPECT_LE(encode(parse_operator("natural+entropy"), x).size(), encode(parse_operator("natural"), x).size() + 8);
+  EXPECT_LE(encode(parse_operator("natural+entropy"), x).size(),
+            encode(parse_operator("natural"), x).size() + 8);
 }
 
 TEST(Gradient, SecondMomentIsBelowNineEighths) {

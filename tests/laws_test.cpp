@@ -1,4 +1,5 @@
-// Laws that hold for every operator there is. An operator is here by its registration; nothing is listed by hand.
+// Laws that hold for every operator there is. An operator is here by its registration; nothing is
+// listed by hand.
 #include "support.h"
 
 namespace laconic::testing {
@@ -93,7 +94,8 @@ TEST_P(Laws, ZerosStayZero) {
 }
 
 TEST_P(Laws, ExtremesStayFiniteAndKeepTheirSign) {
-  const float tiny = std::numeric_limits<float>::denorm_min(), least = std::numeric_limits<float>::min();
+  const float tiny = std::numeric_limits<float>::denorm_min(),
+              least = std::numeric_limits<float>::min();
   const float most = std::numeric_limits<float>::max();
   for (const float value : {tiny, 1000 * tiny, least, 0x1p127F, 0x1.8p127F, most}) {
     for (const float sign : {1.0F, -1.0F}) {
@@ -116,7 +118,8 @@ TEST_P(Laws, ExtremesSideBySideStayFinite) {
 }
 
 TEST_P(Laws, NanAndInfAreRefusedWhereverTheyAre) {
-  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity(),
+                  kNan = std::numeric_limits<float>::quiet_NaN();
   for (const std::size_t count : {1, 64, 4097, 70000}) {
     for (const float bad : {kInf, -kInf, kNan}) {
       for (const std::size_t at : {std::size_t{0}, count / 2, count - 1}) {
@@ -124,7 +127,8 @@ TEST_P(Laws, NanAndInfAreRefusedWhereverTheyAre) {
         x[at] = bad;
         Buffer out;
         out.append(as_bytes("before"));
-        EXPECT_FALSE(op_.encode(x, out, make_keys(1, 2, 3), scratch_)) << count << " " << bad << " " << at;
+        EXPECT_FALSE(op_.encode(x, out, make_keys(1, 2, 3), scratch_))
+            << count << " " << bad << " " << at;
         EXPECT_EQ(as_text(out.view()), "before");
       }
     }
@@ -149,7 +153,8 @@ void expect_claims(const Operator& op, const std::vector<float>& x, const std::s
     error2 += e * e / draws;
     for (int d = 0; d < directions; ++d) {
       double sum = 0;
-      for (std::size_t i = 0; i < x.size(); ++i) sum += direction[d][i] * (static_cast<double>(y[i]) - x[i]);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        sum += direction[d][i] * (static_cast<double>(y[i]) - x[i]);
       along[d] += sum / draws;
       along2[d] += sum * sum / draws;
     }
@@ -159,7 +164,8 @@ void expect_claims(const Operator& op, const std::vector<float>& x, const std::s
   EXPECT_LE(error, 1 - traits.delta.value_or(-INFINITY) + 5 * sigma + 1e-12) << "delta";
   if (!traits.unbiased) return;
   for (int d = 0; d < directions; ++d)
-    EXPECT_LE(std::abs(along[d]), 5 * std::sqrt(along2[d] / draws) + 1e-12 * std::sqrt(squared(x))) << "mean";
+    EXPECT_LE(std::abs(along[d]), 5 * std::sqrt(along2[d] / draws) + 1e-12 * std::sqrt(squared(x)))
+        << "mean";
 }
 
 TEST_P(Laws, ClaimsHold) {

@@ -1,12 +1,18 @@
-// Layouts and rules: every entry of the model in exactly one slice, with the operator its rule says.
+// Layouts and rules: every entry of the model in exactly one slice, with the operator its rule
+// says.
 #include "support.h"
 
 namespace laconic::testing {
 namespace {
 
-const Model kModel = {{"conv1.weight", {20, 1, 5, 5}}, {"conv1.bias", {20}},      {"fc1.weight", {500, 80}},
-                      {"fc1.bias", {500}},             {"scale", {}},             {"nothing", {0, 3}},
-                      {"fc2.weight", {10, 500}},       {"fc2.bias", {10}}};
+const Model kModel = {{"conv1.weight", {20, 1, 5, 5}},
+                      {"conv1.bias", {20}},
+                      {"fc1.weight", {500, 80}},
+                      {"fc1.bias", {500}},
+                      {"scale", {}},
+                      {"nothing", {0, 3}},
+                      {"fc2.weight", {10, 500}},
+                      {"fc2.bias", {10}}};
 const Operator kNatural = parse_operator("natural"), kIdentity = parse_operator("identity");
 
 std::vector<std::string> names(const Plan& plan) {
@@ -33,7 +39,8 @@ TEST(Layout, EveryLayoutTilesTheModelWithAndWithoutRules) {
     expect_tiling(make_plan(kModel, info.name, kNatural));
     expect_tiling(make_plan(kModel, info.name, kNatural, rules));
   }
-  for (const char* layout : {"fused:4", "fused:1000", "fused:1G", "split:1", "split:777", "split:1G"}) {
+  for (const char* layout :
+       {"fused:4", "fused:1000", "fused:1G", "split:1", "split:777", "split:1G"}) {
     SCOPED_TRACE(layout);
     expect_tiling(make_plan(kModel, layout, kNatural, rules));
   }
@@ -50,20 +57,25 @@ TEST(Layout, TensorKeepsShapesAsMatrices) {
 }
 
 TEST(Layout, WholeFusedAndSplitMergeAndCut) {
-  EXPECT_EQ(names(make_plan(kModel, "whole", kNatural)), (std::vector<std::string>{"conv1.weight..fc2.bias"}));
+  EXPECT_EQ(names(make_plan(kModel, "whole", kNatural)),
+            (std::vector<std::string>{"conv1.weight..fc2.bias"}));
   EXPECT_EQ(names(make_plan(kModel, "fused:2080", kNatural)),
-            (std::vector<std::string>{"conv1.weight..conv1.bias", "fc1.weight", "fc1.bias..nothing", "fc2.weight", "fc2.bias"}));
+            (std::vector<std::string>{"conv1.weight..conv1.bias", "fc1.weight", "fc1.bias..nothing",
+                                      "fc2.weight", "fc2.bias"}));
   EXPECT_EQ(make_plan(kModel, "split:10K", kNatural).layout.size(), 5U);
 }
 
 TEST(Layout, RulesChooseByNameSizeAndRankAndMergingStopsAtThem) {
-  const std::vector<Rule> rules = {parse_rule("name=fc1.*,op=half"), parse_rule("max=30,op=identity")};
+  const std::vector<Rule> rules = {parse_rule("name=fc1.*,op=half"),
+                                   parse_rule("max=30,op=identity")};
   const Plan tensor = make_plan(kModel, "tensor", kNatural, rules);
   std::vector<std::string> specs;
   for (std::size_t i = 0; i < tensor.layout.size(); ++i) specs.push_back(tensor.op(i).spec());
-  EXPECT_EQ(specs, (std::vector<std::string>{"natural", "identity", "half", "half", "identity", "identity", "natural", "identity"}));
+  EXPECT_EQ(specs, (std::vector<std::string>{"natural", "identity", "half", "half", "identity",
+                                             "identity", "natural", "identity"}));
   EXPECT_EQ(names(make_plan(kModel, "whole", kNatural, rules)),
-            (std::vector<std::string>{"conv1.weight", "conv1.bias", "fc1.weight..fc1.bias", "scale..nothing", "fc2.weight", "fc2.bias"}));
+            (std::vector<std::string>{"conv1.weight", "conv1.bias", "fc1.weight..fc1.bias",
+                                      "scale..nothing", "fc2.weight", "fc2.bias"}));
 }
 
 TEST(Layout, MistakesAreNamed) {
@@ -84,12 +96,15 @@ TEST(Layout, ModelsThatCannotBeAreRefused) {
     return message_of<UsageError>([&] { make_plan(model, "tensor", kNatural); });
   };
   EXPECT_EQ(refusal({{"a", {2}}, {"b", {2}}, {"a", {3}}}), "the model has two tensors named 'a'");
-  EXPECT_EQ(refusal({{"a", {1ULL << 40, 1ULL << 40}}}), "tensor 'a' has more entries than can be counted");
-  EXPECT_EQ(refusal({{"a", {1ULL << 48}}, {"b", {1}}}), "the model has more entries than can be counted");
+  EXPECT_EQ(refusal({{"a", {1ULL << 40, 1ULL << 40}}}),
+            "tensor 'a' has more entries than can be counted");
+  EXPECT_EQ(refusal({{"a", {1ULL << 48}}, {"b", {1}}}),
+            "the model has more entries than can be counted");
 }
 
 TEST(Layout, AModelWithoutTensorsHasNoSlices) {
-  for (const LayoutInfo& info : layouts()) EXPECT_TRUE(make_plan({}, info.name, kNatural).layout.empty()) << info.name;
+  for (const LayoutInfo& info : layouts())
+    EXPECT_TRUE(make_plan({}, info.name, kNatural).layout.empty()) << info.name;
 }
 
 }  // namespace

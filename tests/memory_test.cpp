@@ -13,14 +13,16 @@ struct Bench {
   std::vector<float> delivered = std::vector<float>(count_of(kModel));
 
   Bench(const std::string& op, const std::string& layout, const std::string& name = "feedback")
-      : plan(make_plan(kModel, layout, parse_operator(op))), memory(make_memory(name, kModel, plan)) {}
+      : plan(make_plan(kModel, layout, parse_operator(op))),
+        memory(make_memory(name, kModel, plan)) {}
 
   // One step up to, but not including, its end.
   void run(std::span<const float> gradient, std::uint64_t step) {
     for (std::size_t i = 0; i < plan.layout.size(); ++i) {
       const Slice& slice = plan.layout[i];
       const Keys keys = make_keys(1, step, 0).at(slice.offset);
-      const auto x = memory->compensate(slice, gradient.subspan(slice.offset, slice.count), {.step = step});
+      const auto x =
+          memory->compensate(slice, gradient.subspan(slice.offset, slice.count), {.step = step});
       Buffer section;
       ASSERT_TRUE(plan.op(i).encode(x, section, keys, scratch));
       const Sent sent{plan.op(i), section.view(), keys, scratch};
@@ -30,7 +32,9 @@ struct Bench {
   }
 };
 
-std::vector<float> residual(const Memory& memory) { return load_tensors("feedback", kModel, memory.save()); }
+std::vector<float> residual(const Memory& memory) {
+  return load_tensors("feedback", kModel, memory.save());
+}
 
 TEST(Feedback, WhatWasSentPlusTheResidualIsTheSumOfGradients) {
   for (const std::string& op : example_specs()) {
@@ -44,19 +48,22 @@ TEST(Feedback, WhatWasSentPlusTheResidualIsTheSumOfGradients) {
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
     }
     const auto owed = residual(*bench.memory);
-    for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(bench.delivered[i] + owed[i], sum[i], 1e-4) << i;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      EXPECT_NEAR(bench.delivered[i] + owed[i], sum[i], 1e-4) << i;
     EXPECT_NEAR(bench.memory->residual_norm(), std::sqrt(squared(owed)), 1e-6);
   }
 }
 
-// Small integers and a power of two as result: every addition is exact, so the sums agree to the bit.
+// Small integers and a power of two as result: every addition is exact, so the sums agree to the
+// bit.
 TEST(Feedback, ConservationIsExactOnIntegers) {
   Bench bench("natural", "whole");
   std::vector<float> sum(count_of(kModel));
   std::mt19937_64 random(1);
   for (std::uint64_t step = 0; step < 50; ++step) {
     std::vector<float> gradient(sum.size());
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] = static_cast<float>(random() % 201) - 100;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += gradient[i] = static_cast<float>(random() % 201) - 100;
     bench.run(gradient, step);
     bench.memory->commit();
   }
@@ -100,7 +107,9 @@ TEST(Feedback, AStateOfAnotherModelIsRefusedAndChangesNothing) {
   bench.run(gaussian(count_of(kModel), 1, 1), 0);
   bench.memory->commit();
   const auto before = residual(*bench.memory);
-  const auto refusal = [&](State state) { return message_of<DataError>([&] { bench.memory->load(state); }); };
+  const auto refusal = [&](State state) {
+    return message_of<DataError>([&] { bench.memory->load(state); });
+  };
   State state = bench.memory->save();
   state.erase("feedback/b");
   EXPECT_EQ(refusal(state), "the state has no 'feedback/b'");
@@ -113,7 +122,8 @@ TEST(Feedback, AStateOfAnotherModelIsRefusedAndChangesNothing) {
 }
 
 TEST(State, DamagedBytesAreRefused) {
-  const Buffer bytes = write_state({{"feedback/a", {1, 2, 3}}, {"feedback/b", {}}, {"odd", {INFINITY}}});
+  const Buffer bytes =
+      write_state({{"feedback/a", {1, 2, 3}}, {"feedback/b", {}}, {"odd", {INFINITY}}});
   EXPECT_EQ(read_state(bytes.view()).at("odd")[0], INFINITY);
   EXPECT_EQ(read_state(write_state({}).view()), State());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -121,7 +131,8 @@ TEST(State, DamagedBytesAreRefused) {
     damaged[i] ^= 0x10;
     EXPECT_THROW(read_state(damaged), DataError) << i;
   }
-  EXPECT_THROW(read_state(compress(parse_operator("natural"), std::vector<float>(5)).view()), DataError);
+  EXPECT_THROW(read_state(compress(parse_operator("natural"), std::vector<float>(5)).view()),
+               DataError);
 }
 
 TEST(None, RemembersNothing) {

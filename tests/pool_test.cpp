@@ -26,7 +26,11 @@ TEST(Pool, EveryPieceIsDoneOnceByAThreadThatExists) {
 TEST(Pool, TheFirstExceptionReachesTheCallerAndThePoolGoesOn) {
   Pool pool(3);
   for (int round = 0; round < 20; ++round) {
-    EXPECT_THROW(pool.each(100, [](std::size_t piece, unsigned) { if (piece == 50) throw DataError("bad piece"); }), DataError);
+    EXPECT_THROW(pool.each(100,
+                           [](std::size_t piece, unsigned) {
+                             if (piece == 50) throw DataError("bad piece");
+                           }),
+                 DataError);
     std::atomic<int> done = 0;
     pool.each(100, [&](std::size_t, unsigned) { ++done; });
     EXPECT_EQ(done, 100);

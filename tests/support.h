@@ -18,13 +18,15 @@ namespace laconic::testing {
 inline const std::vector<std::size_t> kLengths = {0,  1,  2,  3,   7,    8,    9,    15,   16,   17,
                                                   63, 64, 65, 127, 4095, 4096, 4097, 8191, 65537};
 
-// Entries with all magnitudes from 2^-40 to 2^3 and a few zeros: what gradients look like, and worse.
+// Entries with all magnitudes from 2^-40 to 2^3 and a few zeros: what gradients look like, and
+// worse.
 inline std::vector<float> made_up(std::size_t count, std::uint64_t seed = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   std::uniform_real_distribution<float> exponent(-40, 3);
   std::vector<float> x(count);
-  for (float& value : x) value = random() % 37 == 0 ? 0.0F : normal(random) * std::exp2(exponent(random));
+  for (float& value : x)
+    value = random() % 37 == 0 ? 0.0F : normal(random) * std::exp2(exponent(random));
   return x;
 }
 
@@ -48,7 +50,8 @@ inline double squared_distance(std::span<const float> a, std::span<const float> 
   return sum;
 }
 
-inline std::vector<std::uint8_t> encode(const Operator& op, std::span<const float> x, const Keys& keys = make_keys(1, 2, 3),
+inline std::vector<std::uint8_t> encode(const Operator& op, std::span<const float> x,
+                                        const Keys& keys = make_keys(1, 2, 3),
                                         unsigned threads = 1) {
   Scratch scratch(threads);
   Buffer out;
@@ -56,14 +59,16 @@ inline std::vector<std::uint8_t> encode(const Operator& op, std::span<const floa
   return {out.view().begin(), out.view().end()};
 }
 
-inline std::vector<float> decode(const Operator& op, ByteView section, std::size_t count, unsigned threads = 1) {
+inline std::vector<float> decode(const Operator& op, ByteView section, std::size_t count,
+                                 unsigned threads = 1) {
   Scratch scratch(threads);
   std::vector<float> y(count);
   op.add(section, 1, y, Keys(), scratch);
   return y;
 }
 
-inline std::vector<float> through(const Operator& op, std::span<const float> x, const Keys& keys = make_keys(1, 2, 3)) {
+inline std::vector<float> through(const Operator& op, std::span<const float> x,
+                                  const Keys& keys = make_keys(1, 2, 3)) {
   return decode(op, encode(op, x, keys), x.size());
 }
 

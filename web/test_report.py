@@ -1,14 +1,13 @@
 """Opens report.html, filled with sample comparisons, in Debian's chromium and reads what a person would see.
 
-    /usr/bin/python3 web/test_report.py [--shots DIR]    # DIR also gets pictures, wide and narrow, light and dark
+    /usr/bin/python3 web/test_report.py                  # the tests
+    /usr/bin/python3 web/test_report.py --pictures DIR   # no tests: pictures, wide and narrow, light and dark
 """
 
 import base64
 import json
 import math
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,7 +55,9 @@ def recipe(name, seeds=3, ratio=1.0, final=0.873, steps=1500, op=None, exchange=
             "exposed_seconds": 0.004 * step,
         }
 
-    runs = [{"seed": s, "evaluations": [evaluation(s, n) for n in range(0, steps + 1, 100)]} for s in range(1, seeds + 1)]
+    runs = [
+        {"seed": s, "evaluations": [evaluation(s, n) for n in range(0, steps + 1, 100)]} for s in range(1, seeds + 1)
+    ]
     last = [run["evaluations"][-1]["accuracy"] for run in runs]
     return {
         "name": name,
@@ -114,7 +115,9 @@ def four():
 
 
 def many(count):
-    return report([dense()] + [recipe(f"qsgd:{k}+entropy", ratio=1.7 * k, final=0.874 - 0.003 * k) for k in range(1, count)])
+    return report(
+        [dense()] + [recipe(f"qsgd:{k}+entropy", ratio=1.7 * k, final=0.874 - 0.003 * k) for k in range(1, count)]
+    )
 
 
 def odd():
@@ -133,7 +136,29 @@ def odd():
     markup = recipe("</script><b onclick=alert(1)>&amp;</b>", ratio=3.0)
     bare = {"name": "bare"}
     long = recipe("a-recipe-with-a-very-long-name+" * 4, ratio=5.0)
-    return report([dense(), early, unevaluated, huge, tiny, nulls, markup, bare, long, None, 3], title=None, link=None, seeds="x")
+    return report(
+        [dense(), early, unevaluated, huge, tiny, nulls, markup, bare, long, None, 3], title=None, link=None, seeds="x"
+    )
+
+
+def without_dense():
+    return report([recipe("natural", ratio=3.55), recipe("natural+entropy", ratio=7.43)])
+
+
+def all_worse():
+    return report([dense(), recipe("topk:0.001", ratio=900, final=0.62), recipe("topk:0.01", ratio=90, final=0.79)])
+
+
+SAMPLES = {
+    "four": four(),
+    "one": report([dense(seeds=1)], seeds=[1]),
+    "twelve": many(12),
+    "thirty": many(30),
+    "odd": odd(),
+    "without-dense": without_dense(),
+    "all-worse": all_worse(),
+    "empty": report([]),
+}
 
 
 def page_of(data):
@@ -149,11 +174,13 @@ class Browser:
     """One headless chromium, spoken to in JSON over file descriptors 3 and 4 (its --remote-debugging-pipe)."""
 
     def __init__(self, folder):
+        if not Path(CHROMIUM).exists():
+            sys.exit(f"web/test_report.py: there is no {CHROMIUM}; install Debian's package chromium.")
         read3, self.write = os.pipe()
         self.read, write4 = os.pipe()
         high = [os.dup2(fd, fd + 50, inheritable=True) for fd in (read3, write4)]
         command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder}/profile", "about:blank"]
-        shell = ["/bin/sh", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]}', "sh", *command]
+        shell = ["/bin/bash", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]}', "bash", *command]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
         self.process = subprocess.Popen(shell, pass_fds=high, **quiet)
         for fd in (read3, write4, *high):
@@ -215,7 +242,7 @@ class Browser:
         code = f"{frame}.then(() => ({expression}))"
         answer = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
-            raise AssertionError(f"{expression}: {answer['exceptionDetails']['exception'].get('description')}")
+            raise AssertionError(f"{expression[:80]}: {answer['exceptionDetails']['exception'].get('description')}")
         return answer["result"].get("value")
 
     def press(self, key):
@@ -226,7 +253,9 @@ class Browser:
         height = self.run("document.documentElement.scrollHeight")
         width = self.run("innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-        data = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
+        data = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=height > self.run("innerHeight"))[
+            "data"
+        ]
         Path(file).write_bytes(base64.b64decode(data))
 
     def close(self):
@@ -234,3 +263,268 @@ class Browser:
         self.call("Browser.close")
         self.process.wait(timeout=20)
         os.close(self.read), os.close(self.write)
+
+
+# ---- what a person would see ------------------------------------------------------------------------------
+
+# Everything the tests read from a page at once. `cut`: texts of plots that leave their plot; `over`: pairs of texts
+# of one plot that lie on each other.
+LOOK = r"""(() => {
+  const all = (q, root = document) => [...root.querySelectorAll(q)], text = (e) => e.textContent;
+  const boxes = (svg) => all("text", svg).map((e) => [text(e), e.getBoundingClientRect()]);
+  const out = (b, s) => b.left < s.left - 1 || b.right > s.right + 1 || b.top < s.top - 2 || b.bottom > s.bottom + 2;
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom;
+  const plots = all("figure > svg"), pairs = (list) => list.flatMap((a, i) => list.slice(i + 1).map((b) => [a, b]));
+  return {
+    headline: text(document.getElementById("headline")), answer: text(document.getElementById("answer")),
+    rows: all("tbody tr").map((row) => [...row.children].map((c) => c.innerText.replaceAll("\u00a0", " ").trim().split(/\s*\n\s*/))),
+    sorted: all("th[aria-sort]").map((e) => [text(e.querySelector("b")), e.getAttribute("aria-sort")]),
+    legend: all("#legend [aria-pressed]").map((e) => [text(e), e.getAttribute("aria-pressed") === "true"]),
+    lines: plots.map((svg) => all("g[data-series]", svg).length), plots: plots.map((svg) => all("text", svg).map(text)),
+    geometry: all("figure svg *").flatMap((e) => [...e.attributes].map((a) => a.value)).join(" "),
+    cut: plots.flatMap((svg) => boxes(svg).filter(([, b]) => out(b, svg.getBoundingClientRect())).map(([t]) => t)),
+    over: plots.flatMap((svg) => pairs(boxes(svg)).filter(([a, b]) => meet(a[1], b[1])).map(([a, b]) => [a[0], b[0]])),
+    tip: getComputedStyle(document.getElementById("tip")).visibility === "visible" ? text(document.getElementById("tip")) : "",
+    html: document.querySelector("header").outerHTML + document.querySelector("main").outerHTML,
+    width: document.documentElement.scrollWidth, window: innerWidth, paper: getComputedStyle(document.body).backgroundColor,
+  };
+})()"""
+
+
+def setUpModule():
+    global BROWSER
+    folder = tempfile.TemporaryDirectory(prefix="laconic-report-", ignore_cleanup_errors=True)
+    unittest.addModuleCleanup(folder.cleanup)
+    BROWSER = Browser(folder.name)
+    unittest.addModuleCleanup(BROWSER.close)
+
+
+class WithBrowser(unittest.TestCase):
+    @property
+    def browser(self):
+        return BROWSER
+
+    def open(self, sample, **window):
+        self.browser.open(page_of(SAMPLES.get(sample, sample)), **window)
+        return self.look()
+
+    def look(self):
+        return self.browser.run(LOOK)
+
+    def click(self, query, index=0):
+        self.browser.run(f"document.querySelectorAll({json.dumps(query)})[{index}].click()")
+        return self.look()
+
+
+class EverySample(WithBrowser):
+    """Laws over all samples, in a wide and in a narrow window."""
+
+    def test_is_sound(self):
+        for name, data in SAMPLES.items():
+            for width in (1280, 360):
+                with self.subTest(name, width=width):
+                    self.check(data, self.open(name, width=width))
+
+    def check(self, data, seen):
+        self.assertEqual(self.browser.errors, [])
+        names = [r["name"] for r in data["recipes"] if isinstance(r, dict)]
+        self.assertEqual([row[0][0] for row in seen["rows"]], names)
+        self.assertEqual(seen["legend"], [[name, True] for name in names])
+        self.assertRegex(seen["headline"], r"^\S.*\.$")
+        for word in ("NaN", "undefined", "Infinity", "[object"):
+            self.assertNotIn(word, seen["html"])
+            self.assertNotIn(word, seen["geometry"])
+        self.assertLessEqual(seen["width"], seen["window"], "the page scrolls sideways")
+        self.assertEqual(seen["cut"], [])
+        self.assertEqual(seen["over"], [])
+
+
+class Answers(WithBrowser):
+    def test_headline_names_the_best_ratio_within_one_point(self):
+        seen = self.open("four")
+        sentence = "natural+entropy packs a gradient into 7.4 times fewer bytes than float32, at 86.9 % accuracy against 87.1 %."
+        self.assertEqual(seen["headline"].replace("\u00a0", " "), sentence)
+        self.assertIn("3.7 times less. On 100mbit,1ms a step takes", seen["answer"])
+
+    def test_headline_says_what_cannot_be_said(self):
+        starts = {
+            "one": "dense reaches",
+            "without-dense": "There is no dense run to compare with; natural+entropy has the highest ratio, 7.4,",
+            "all-worse": "No recipe with smaller frames than float32 stays within 1 point of dense (87.1\u00a0%); the closest is topk:0.01",
+            "empty": "This report holds no recipes.",
+        }
+        for sample, start in starts.items():
+            self.assertTrue(self.open(sample)["headline"].startswith(start), sample)
+
+    def test_a_page_that_was_not_filled_says_so(self):
+        for text in (PLACEHOLDER, "{", "null"):
+            self.browser.open(page_of(text))
+            self.assertIn("This report cannot be shown", self.look()["headline"])
+
+    def test_markup_in_names_stays_text(self):
+        self.open("odd")
+        self.assertEqual(self.browser.run("document.querySelectorAll('[onclick]').length"), 0)
+        self.assertEqual(self.browser.run("document.scripts.length"), 2)
+
+    def test_without_scripts_there_is_a_sentence(self):
+        self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
+        self.browser.open(page_of(SAMPLES["four"]))
+        self.browser.call("Emulation.setScriptExecutionDisabled", value=False)
+        self.assertIn("turn JavaScript on", self.browser.run("document.querySelector('header').innerText"))
+
+
+class Table(WithBrowser):
+    def test_row_holds_the_numbers(self):
+        row = self.open("four")["rows"][2]
+        self.assertEqual(row[0], ["natural+entropy", "memory none, layout tensor, exchange gather"])
+        self.assertEqual(row[1], ["86.9 %", "86.7 to 87.2"])
+        self.assertEqual(row[2:4], [["\u22120.2"], ["7.43"]])
+        self.assertEqual(row[4], ["0.66 MiB", "dense 2.47 MiB"])
+        self.assertEqual(row[5:], [["34 ms"], ["4.0 ms"], ["88 ms"]])
+
+    def test_click_sorts_best_first_then_worst_first(self):
+        self.open("four")
+        best = self.click("thead button", 3)
+        self.assertEqual([row[0][0] for row in best["rows"]], ["topk:0.01", "natural+entropy", "natural", "dense"])
+        self.assertEqual(best["sorted"], [["Ratio", "descending"]])
+        worst = self.click("thead button", 3)
+        self.assertEqual([row[0][0] for row in worst["rows"]], ["dense", "natural", "natural+entropy", "topk:0.01"])
+        self.assertEqual(worst["sorted"], [["Ratio", "ascending"]])
+
+    def test_what_is_missing_sorts_last(self):
+        self.open("odd")
+        for _ in range(2):
+            rows = self.click("thead button", 7)["rows"]
+            self.assertEqual({row[0][0] for row in rows[-2:]}, {"nulls", "bare"})
+
+
+class Plots(WithBrowser):
+    def test_each_recipe_is_drawn_in_each_plot(self):
+        self.assertEqual(self.open("twelve")["lines"], [12, 12, 12])
+        self.assertEqual(self.open("odd")["lines"], [7, 6, 6])
+        self.assertEqual(self.open("empty")["plots"], [["nothing to draw"]] * 3)
+
+    def test_axes_have_titles_and_units(self):
+        steps, sent, bars = self.open("four")["plots"]
+        self.assertIn("accuracy, %", steps)
+        self.assertIn("step", steps)
+        self.assertIn("bytes sent per rank, log scale", sent)
+        self.assertIn("1\u00a0GiB", sent)
+        self.assertIn("100\u00a0ms", bars)
+
+    def test_legend_hides_and_shows(self):
+        self.open("four")
+        seen = self.click("#legend [aria-pressed]", 1)
+        self.assertEqual((seen["lines"], seen["legend"][1]), ([3, 3, 3], ["natural", False]))
+        self.assertEqual(self.click("#legend .plain", 1)["plots"], [["nothing to draw"]] * 3)
+        self.assertEqual(self.click("#legend .plain", 0)["lines"], [4, 4, 4])
+
+    def test_zoom_off_shows_the_start(self):
+        self.assertNotIn("0", self.open("four")["plots"][0])
+        self.assertIn("0", self.click("#zoom")["plots"][0])
+
+    def test_pointer_reads_the_nearest_value(self):
+        self.open("four", height=2000)
+        last = "document.querySelector('[data-series=\\'3\\'] .mark').getBoundingClientRect()"
+        box = self.browser.run(f"{last}.toJSON()")
+        self.browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box["x"] + 4, y=box["y"] + 9)
+        tip = self.look()["tip"]
+        self.assertTrue(tip.startswith("topk:0.01step 1,500, epoch 1accuracy"), tip)
+        self.assertIn("3 seeds", tip)
+        self.browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+        self.assertEqual(self.look()["tip"], "")
+
+    def test_arrow_keys_read_values(self):
+        self.open("four", width=360)
+        self.browser.run("document.querySelector('figure svg').focus()")
+        for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+            self.browser.press(key)
+        seen = self.look()
+        self.assertTrue(seen["tip"].startswith("naturalstep 1,000"), seen["tip"])
+        self.assertLessEqual(seen["width"], 360)
+        self.browser.press("Escape")
+        self.assertEqual(self.look()["tip"], "")
+
+    def test_a_run_that_ended_early_counts_as_far_as_it_got(self):
+        self.open("odd")
+        self.click("#zoom")
+        points = "document.querySelector('[data-series=\\'1\\'] .line').getAttribute('d').split('L').length"
+        self.assertEqual(self.browser.run(points), 16)
+
+    def test_plots_follow_the_window(self):
+        self.open("four")
+        self.browser.call(
+            "Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1, mobile=False
+        )
+        seen = self.look()
+        self.assertEqual((seen["cut"], seen["over"]), ([], []))
+        self.assertLessEqual(self.browser.run("document.querySelector('figure svg').viewBox.baseVal.width"), 360)
+
+    def test_dark_is_dark_and_paper_is_white(self):
+        light, dark = self.open("four")["paper"], self.open("four", dark=True)["paper"]
+        self.assertEqual((light, dark), ("rgb(255, 255, 255)", "rgb(20, 23, 27)"))
+        self.assertEqual(self.open("four", dark=True, media="print")["paper"], light)
+
+
+# ---- the file ---------------------------------------------------------------------------------------------
+
+
+class File(unittest.TestCase):
+    def test_has_one_placeholder_and_asks_for_nothing(self):
+        text = PAGE.read_text(encoding="ascii")
+        self.assertEqual(text.count(PLACEHOLDER), 1)
+        for word in ("innerHTML", "insertAdjacentHTML", "document.write", "src=", "@import", "url(", "fetch(", "eval("):
+            self.assertNotIn(word, text)
+
+
+class Embed(unittest.TestCase):
+    """cmake/embed.cmake: the header compiles and gives the file's bytes back."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="laconic-embed-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def embed(self, content, name):
+        file, script = self.folder / f"{name}.txt", ROOT / "cmake" / "embed.cmake"
+        file.write_bytes(content)
+        command = ["cmake", f"-DIN={file}", f"-DOUT={self.folder}/{name}.h", f"-DNAME={name}", "-P", script]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def test_bytes_come_back(self):
+        awkward = 'a;b [c] ${d} @e@ \\ \\n "f" )" )embed // ??= caf\u00e9\n' * 700
+        contents = [PAGE.read_bytes(), awkward.encode(), b"", b"\\", b"x" * 8000]
+        names = [f"kPage{i}" for i in range(len(contents))]
+        for content, name in zip(contents, names):
+            self.assertEqual(self.embed(content, name).stderr, "")
+        includes = "".join(f'#include "{name}.h"\n' for name in names)
+        writes = "".join(f'  std::ofstream("{name}.out") << laconic::{name};\n' for name in names)
+        (self.folder / "main.cpp").write_text(f"#include <fstream>\n{includes}int main() {{\n{writes}}}\n")
+        subprocess.run("g++ -std=c++20 -Wall -Wextra -Werror main.cpp -o main".split(), cwd=self.folder, check=True)
+        subprocess.run([self.folder / "main"], cwd=self.folder, check=True)
+        for content, name in zip(contents, names):
+            self.assertEqual((self.folder / f"{name}.out").read_bytes(), content)
+
+    def test_what_would_not_come_back_is_refused(self):
+        for content in (b"a\0b", b"a\r\n", b')embed"'):
+            with self.subTest(content):
+                self.assertIn("cannot be a C++ raw string", " ".join(self.embed(content, "kPage").stderr.split()))
+
+
+def take_pictures(folder):
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        browser = Browser(profile)
+        for name, data in SAMPLES.items():
+            for width, height in ((1280, 1600), (360, 2400)):
+                for dark in (False, True):
+                    browser.open(page_of(data), width=width, height=height, dark=dark)
+                    browser.picture(Path(folder) / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--pictures"] and len(sys.argv) == 3:
+        take_pictures(sys.argv[2])
+    else:
+        unittest.main()

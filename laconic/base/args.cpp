@@ -111,7 +111,8 @@ std::vector<StageText> split_chain(std::string_view spec) {
   return stages;
 }
 
-Args::Args(std::string_view stage, const std::vector<Parameter>& parameters, std::string_view text) {
+Args::Args(std::string_view stage, const std::vector<Parameter>& parameters,
+           std::string_view text) {
   const std::string name(stage);
   for (const auto part : text.empty() ? std::vector<std::string_view>() : split(text, ',')) {
     const auto equals = part.find('=');
@@ -145,7 +146,8 @@ Args::Args(std::string_view stage, const std::vector<Parameter>& parameters, std
                values_[parameter.name] != *accept(parameter, parameter.fallback)) {
       // A required first parameter is said bare, as people write it; the rest by key.
       const bool first = listed.empty() && &parameter == &parameters.front();
-      listed += (listed.empty() ? "" : ",") + (first || !parameter.choices.empty() ? "" : parameter.name + "=") +
+      listed += (listed.empty() ? "" : ",") +
+                (first || !parameter.choices.empty() ? "" : parameter.name + "=") +
                 values_[parameter.name];
     }
   }

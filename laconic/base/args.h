@@ -1,5 +1,5 @@
-// The spec language: chain := stage ('+' stage)*, stage := name[:arg[,arg]*], arg := value | key=value.
-// Example: "topk:0.01+qsgd:levels=4,norm=max". Nothing in it needs quoting in a shell.
+// The spec language: chain := stage ('+' stage)*, stage := name[:arg[,arg]*], arg := value |
+// key=value. Example: "topk:0.01+qsgd:levels=4,norm=max". Nothing in it needs quoting in a shell.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,13 @@ struct StageText {
   std::string_view name, args;
 };
 
-// Cuts a chain in its stages. Throws UsageError when a stage is empty or the text has characters no spec can have.
+// Cuts a chain in its stages. Throws UsageError when a stage is empty or the text has characters no
+// spec can have.
 std::vector<StageText> split_chain(std::string_view spec);
 
-// The arguments of one stage, checked against its parameters. A bare value goes to the first parameter not yet set that
-// accepts it, so "natural:nearest" needs no key. Throws UsageError naming the value and what is allowed.
+// The arguments of one stage, checked against its parameters. A bare value goes to the first
+// parameter not yet set that accepts it, so "natural:nearest" needs no key. Throws UsageError
+// naming the value and what is allowed.
 class Args {
  public:
   Args(std::string_view stage, const std::vector<Parameter>& parameters, std::string_view text);

@@ -1,5 +1,5 @@
-// A byte array that grows without clearing and keeps its memory when emptied: a fresh 100 MB block costs
-// five times as much as writing into one that is already mapped.
+// A byte array that grows without clearing and keeps its memory when emptied: a fresh 100 MB block
+// costs five times as much as writing into one that is already mapped.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Randomness as a value: the i-th draw of a key is a function of the key and i alone, so any order, any thread and
-// any vector lane gives the same draw.
+// Randomness as a value: the i-th draw of a key is a function of the key and i alone, so any order,
+// any thread and any vector lane gives the same draw.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,15 @@ class Key {
   // 64 random bits for draw i (splitmix64 over key and counter).
   constexpr std::uint64_t bits(std::uint64_t i) const { return mix(state_ ^ mix(i * kGolden + 1)); }
 
-  // 32 random bits for draw i. Cheap on vector lanes (two 32-bit multiplies): the kernels repeat exactly this.
+  // 32 random bits for draw i. Cheap on vector lanes (two 32-bit multiplies): the kernels repeat
+  // exactly this.
   constexpr std::uint32_t bits32(std::uint64_t i) const {
     const Key high = fork(i >> 32);
     return mix32(static_cast<std::uint32_t>(i), high.word0(), high.word1());
   }
 
-  // The two words a vector kernel needs for draws whose upper half is already forked in: see bits32.
+  // The two words a vector kernel needs for draws whose upper half is already forked in: see
+  // bits32.
   constexpr std::uint32_t word0() const { return static_cast<std::uint32_t>(state_); }
   constexpr std::uint32_t word1() const { return static_cast<std::uint32_t>(state_ >> 32); }
 
@@ -55,12 +57,12 @@ class Key {
   std::uint64_t state_ = 0;
 };
 
-// What an operator may draw from, and where its slice begins in the whole model: draws are made at the entry's
-// position in the model, so cutting the model in other slices draws the same numbers.
+// What an operator may draw from, and where its slice begins in the whole model: draws are made at
+// the entry's position in the model, so cutting the model in other slices draws the same numbers.
 struct Keys {
-  Key common;                // the same on every rank: positions that ranks must share
-  Key own;                   // this rank's own: rounding
-  std::uint64_t first = 0;   // position of the slice's first entry in the model
+  Key common;               // the same on every rank: positions that ranks must share
+  Key own;                  // this rank's own: rounding
+  std::uint64_t first = 0;  // position of the slice's first entry in the model
 
   constexpr Keys at(std::uint64_t position) const { return {common, own, position}; }
 };

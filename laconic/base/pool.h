@@ -1,4 +1,5 @@
-// A few threads that share out numbered pieces of work. Which thread does a piece never changes its result.
+// A few threads that share out numbered pieces of work. Which thread does a piece never changes its
+// result.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,11 @@ class Pool {
 
   unsigned threads() const;
 
-  // Calls work(piece, thread) for every piece below `pieces`, thread below threads(). The first exception thrown by
-  // a piece is thrown again here, after all threads have stopped. Not reentrant.
-  void each(std::size_t pieces, const std::function<void(std::size_t piece, unsigned thread)>& work);
+  // Calls work(piece, thread) for every piece below `pieces`, thread below threads(). The first
+  // exception thrown by a piece is thrown again here, after all threads have stopped. Not
+  // reentrant.
+  void each(std::size_t pieces,
+            const std::function<void(std::size_t piece, unsigned thread)>& work);
 
  private:
   struct Shared;

@@ -1,4 +1,5 @@
-// A table that files fill with one line each when the program starts, so that adding a thing is adding a file.
+// A table that files fill with one line each when the program starts, so that adding a thing is
+// adding a file.
 #pragma once
 
 #include <algorithm>

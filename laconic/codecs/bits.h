@@ -1,5 +1,5 @@
-// A stream of bits: the first bit written is bit 0 (the lowest) of byte 0. Fields go in lowest bit first.
-// Both ends work on 64-bit words.
+// A stream of bits: the first bit written is bit 0 (the lowest) of byte 0. Fields go in lowest bit
+// first. Both ends work on 64-bit words.
 #pragma once
 
 #include "laconic/base/buffer.h"

@@ -1,5 +1,5 @@
-// CRC-32C, by eight tables or by the CPU's instruction in three interleaved streams (the instruction has a latency
-// of three cycles, so one stream alone runs at a third of the speed).
+// CRC-32C, by eight tables or by the CPU's instruction in three interleaved streams (the
+// instruction has a latency of three cycles, so one stream alone runs at a third of the speed).
 #include "laconic/codecs/crc32c.h"
 
 #include <array>
@@ -66,7 +66,8 @@ constexpr std::array<Table, 4> make_shift() {
 const auto kShift = make_shift();
 
 std::uint32_t shifted(std::uint32_t crc) {
-  return kShift[0][crc & 255] ^ kShift[1][crc >> 8 & 255] ^ kShift[2][crc >> 16 & 255] ^ kShift[3][crc >> 24];
+  return kShift[0][crc & 255] ^ kShift[1][crc >> 8 & 255] ^ kShift[2][crc >> 16 & 255] ^
+         kShift[3][crc >> 24];
 }
 
 [[gnu::target("sse4.2")]] std::uint32_t by_instruction(const std::uint8_t* p, std::size_t count,

@@ -5,7 +5,8 @@
 
 namespace laconic {
 
-// Continues a checksum: crc32c(b, crc32c(a)) is that of a followed by b. Uses the CPU's instruction where there is one.
+// Continues a checksum: crc32c(b, crc32c(a)) is that of a followed by b. Uses the CPU's instruction
+// where there is one.
 std::uint32_t crc32c(ByteView bytes, std::uint32_t before = 0);
 
 // The same by table, on any CPU.

@@ -1,5 +1,6 @@
 // The entropy codec: chunks through zstd, each kept raw where coding would not shrink it.
-#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_c_literalCompressionMode: a run-time parameter of the shared library
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_c_literalCompressionMode: a run-time parameter of the
+                                  // shared library
 #include "laconic/codecs/entropy.h"
 
 #include <zstd.h>
@@ -18,7 +19,8 @@ constexpr std::size_t kChunk = 262144;
 std::size_t chunks_of(std::size_t count) { return (count + kChunk - 1) / kChunk; }
 
 void require(std::size_t result, const char* what) {
-  if (ZSTD_isError(result)) throw SystemError(std::string("zstd: ") + what + ": " + ZSTD_getErrorName(result));
+  if (ZSTD_isError(result))
+    throw SystemError(std::string("zstd: ") + what + ": " + ZSTD_getErrorName(result));
 }
 
 struct FreeContext {
@@ -32,7 +34,8 @@ std::unique_ptr<ZSTD_CCtx, FreeContext> make_compressor() {
   const auto set = [&](ZSTD_cParameter parameter, int value) {
     require(ZSTD_CCtx_setParameter(c.get(), parameter, value), "setting a parameter");
   };
-  set(ZSTD_c_compressionLevel, ZSTD_minCLevel());  // looks for a match once in 131072 bytes: matches only cost here
+  set(ZSTD_c_compressionLevel,
+      ZSTD_minCLevel());  // looks for a match once in 131072 bytes: matches only cost here
   set(ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
   set(ZSTD_c_contentSizeFlag, 0);
   set(ZSTD_c_checksumFlag, 0);
@@ -49,7 +52,8 @@ std::unique_ptr<ZSTD_DCtx, FreeContext> make_decompressor() {
   };
   set(ZSTD_d_format, ZSTD_f_zstd1_magicless);
   set(ZSTD_d_windowLogMax, 23);
-  set(ZSTD_d_stableOutBuffer, 1);  // decodes in place: no window is allocated, whatever the frame asks for
+  set(ZSTD_d_stableOutBuffer,
+      1);  // decodes in place: no window is allocated, whatever the frame asks for
   return d;
 }
 
@@ -76,21 +80,27 @@ Entropy::Entropy() : contexts_(std::make_unique<Contexts>()) {}
 Entropy::~Entropy() = default;
 
 // A chunk takes its length and at least one byte.
-std::size_t Entropy::min_size(std::size_t count) { return 2 * (count / kChunk) + (count % kChunk ? 2 : 0); }
+std::size_t Entropy::min_size(std::size_t count) {
+  return 2 * (count / kChunk) + (count % kChunk ? 2 : 0);
+}
 
-std::size_t Entropy::max_size(std::size_t count) { return count + chunks_of(count) * varint_size(kChunk); }
+std::size_t Entropy::max_size(std::size_t count) {
+  return count + chunks_of(count) * varint_size(kChunk);
+}
 
 void Entropy::encode(ByteView bytes, Buffer& out, Pool& pool) {
   Contexts& c = *contexts_;
   while (c.compressors.size() < pool.threads()) c.compressors.push_back(make_compressor());
   c.sizes.resize(chunks_of(bytes.size()));
-  // A chunk is worth coding only below its own length, so that much room is enough; zstd says when it is not.
+  // A chunk is worth coding only below its own length, so that much room is enough; zstd says when
+  // it is not.
   const auto staging = c.staging.reset(bytes.size());
   pool.each(c.sizes.size(), [&](std::size_t chunk, unsigned thread) {
-    const ByteView raw = bytes.subspan(chunk * kChunk, std::min(kChunk, bytes.size() - chunk * kChunk));
+    const ByteView raw =
+        bytes.subspan(chunk * kChunk, std::min(kChunk, bytes.size() - chunk * kChunk));
     const std::size_t size =
-        ZSTD_compress2(c.compressors[thread].get(), staging.data() + chunk * kChunk, raw.size() - 1, raw.data(),
-                       raw.size());
+        ZSTD_compress2(c.compressors[thread].get(), staging.data() + chunk * kChunk, raw.size() - 1,
+                       raw.data(), raw.size());
     c.sizes[chunk] = ZSTD_isError(size) ? raw.size() : size;
   });
   for (std::size_t chunk = 0; chunk < c.sizes.size(); ++chunk) {
@@ -121,7 +131,8 @@ ByteView Entropy::decode(ByteView coded, std::span<std::uint8_t> bytes, Pool& po
       std::memcpy(to.data(), from.data(), to.size());
       return;
     }
-    if (!decompress(c.decompressors[thread].get(), from, to)) throw DataError("an entropy-coded chunk is damaged");
+    if (!decompress(c.decompressors[thread].get(), from, to))
+      throw DataError("an entropy-coded chunk is damaged");
   });
   return in.rest();
 }

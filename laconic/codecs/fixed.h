@@ -1,4 +1,5 @@
-// Symbols of one width, packed without gaps: symbol i stands at bit i * width of a bit stream (codecs/bits.h).
+// Symbols of one width, packed without gaps: symbol i stands at bit i * width of a bit stream
+// (codecs/bits.h).
 #pragma once
 
 #include "laconic/codecs/bits.h"

@@ -15,14 +15,15 @@ unsigned nonzero_mask(std::uint64_t word) {
   return static_cast<unsigned>(((top >> 7) * 0x0102040810204080ULL) >> 56);
 }
 
-// Walks the entries: full(byte index in the bit plane) for 32 entries of which none is zero, some(mask, byte index)
-// for eight others; the last may be fewer.
+// Walks the entries: full(byte index in the bit plane) for 32 entries of which none is zero,
+// some(mask, byte index) for eight others; the last may be fewer.
 template <class Full, class Some>
 void for_masks(ByteView bytes, Full full, Some some) {
   std::size_t i = 0;
   for (; i + 32 <= bytes.size(); i += 32) {
     unsigned masks[4];
-    for (std::size_t j = 0; j < 4; ++j) masks[j] = nonzero_mask(load<std::uint64_t>(bytes.data() + i + 8 * j));
+    for (std::size_t j = 0; j < 4; ++j)
+      masks[j] = nonzero_mask(load<std::uint64_t>(bytes.data() + i + 8 * j));
     if ((masks[0] & masks[1] & masks[2] & masks[3]) == 255) {
       full(i / 8);
     } else {
@@ -69,9 +70,11 @@ void compact_bits(ByteView bits, ByteView bytes, Buffer& out) {
 void expand_bits(ByteView compacted, ByteView bytes, std::span<std::uint8_t> bits) {
   BitReader reader(compacted);
   for_masks(
-      bytes, [&](std::size_t at) { store(bits.data() + at, static_cast<std::uint32_t>(reader.get(32))); },
+      bytes,
+      [&](std::size_t at) { store(bits.data() + at, static_cast<std::uint32_t>(reader.get(32))); },
       [&](unsigned mask, std::size_t at) {
-        const auto next = static_cast<unsigned>(reader.get(static_cast<unsigned>(std::popcount(mask))));
+        const auto next =
+            static_cast<unsigned>(reader.get(static_cast<unsigned>(std::popcount(mask))));
         bits[at] = static_cast<std::uint8_t>(scatter(next, mask));
       });
   reader.expect_end();

@@ -1,4 +1,5 @@
-// Bits that mean something only where a byte is not zero: the others are left out. Signs beside exponents, say.
+// Bits that mean something only where a byte is not zero: the others are left out. Signs beside
+// exponents, say.
 #pragma once
 
 #include "laconic/base/buffer.h"

@@ -1,5 +1,6 @@
-// Unsigned integers in 7-bit groups, least significant first, the top bit of a byte saying that another follows (LEB128).
-// One number has one spelling: a last byte of zero after others is refused, as is anything above 64 bits.
+// Unsigned integers in 7-bit groups, least significant first, the top bit of a byte saying that
+// another follows (LEB128). One number has one spelling: a last byte of zero after others is
+// refused, as is anything above 64 bits.
 #pragma once
 
 #include <string_view>
@@ -19,7 +20,8 @@ inline void put_varint(std::uint64_t value, Buffer& out) {
   *to = static_cast<std::uint8_t>(value);
 }
 
-// Reads numbers and runs of bytes off the front of a view. Every read is checked; `what` names the field in the error.
+// Reads numbers and runs of bytes off the front of a view. Every read is checked; `what` names the
+// field in the error.
 class ByteReader {
  public:
   explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
@@ -29,8 +31,8 @@ class ByteReader {
 
   ByteView take(std::uint64_t count, std::string_view what) {
     if (count > bytes_.size())
-      throw DataError(std::string(what) + " should have " + std::to_string(count) + " bytes, but only " +
-                      std::to_string(bytes_.size()) + " are left");
+      throw DataError(std::string(what) + " should have " + std::to_string(count) +
+                      " bytes, but only " + std::to_string(bytes_.size()) + " are left");
     const ByteView front = bytes_.first(static_cast<std::size_t>(count));
     bytes_ = bytes_.subspan(front.size());
     return front;

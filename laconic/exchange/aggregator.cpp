@@ -19,7 +19,8 @@ RegisterExchange::RegisterExchange(ExchangeInfo info) { registry().add(std::move
 
 std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup) {
   const auto stages = split_chain(spec);
-  if (stages.size() != 1) throw UsageError("an exchange is one word, not '" + std::string(spec) + "'");
+  if (stages.size() != 1)
+    throw UsageError("an exchange is one word, not '" + std::string(spec) + "'");
   const ExchangeInfo& info = registry().at(stages[0].name);
   const Args args(info.name, info.parameters, stages[0].args);
   return info.make(std::move(setup), args);
@@ -27,8 +28,8 @@ std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup) 
 
 void require_count(std::span<const float> gradient, const Model& model) {
   if (gradient.size() != count_of(model))
-    throw UsageError("a gradient of " + std::to_string(gradient.size()) + " entries for a model of " +
-                     std::to_string(count_of(model)));
+    throw UsageError("a gradient of " + std::to_string(gradient.size()) +
+                     " entries for a model of " + std::to_string(count_of(model)));
 }
 
 }  // namespace laconic

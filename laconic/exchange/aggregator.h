@@ -1,4 +1,5 @@
-// Who talks to whom: an aggregator turns every rank's gradient into their mean, equal bit for bit on every rank.
+// Who talks to whom: an aggregator turns every rank's gradient into their mean, equal bit for bit
+// on every rank.
 #pragma once
 
 #include <functional>
@@ -19,6 +20,7 @@ struct StepStats {
   std::uint64_t payload_bytes = 0;  // of this rank's frame, without headers
   std::uint64_t wire_bytes = 0;     // of this rank's frame
   std::uint64_t traffic_bytes = 0;  // all this rank sent
+  std::uint64_t rounds = 0;         // how often it waited for others
   std::uint64_t dense_bytes = 0;    // the gradient as float32
   double compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0;
   double residual_norm = 0;
@@ -29,8 +31,9 @@ class Aggregator {
  public:
   virtual ~Aggregator() = default;
 
-  // In: this rank's gradient; out: the mean over ranks. When some rank's gradient holds NaN or Inf, so does the mean, on
-  // every rank, stats.finite is false and the memory is as before. When it throws, memory and gradient are as before.
+  // In: this rank's gradient; out: the mean over ranks. When some rank's gradient holds NaN or Inf,
+  // so does the mean, on every rank, stats.finite is false and the memory is as before. When it
+  // throws, memory and gradient are as before.
   virtual StepStats average(std::span<float> gradient, const StepInfo& info) = 0;
 
   virtual State save() const = 0;
@@ -60,11 +63,27 @@ struct RegisterExchange {
   explicit RegisterExchange(ExchangeInfo info);
 };
 
-// Example: make_aggregator("gather", {.transport = t, .model = m, .plan = p, .memory = "feedback"}).
+// Example: make_aggregator("gather", {.transport = t, .model = m, .plan = p, .memory =
+// "feedback"}).
 std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup);
 
 // Throws UsageError unless the gradient has the model's count.
 void require_count(std::span<const float> gradient, const Model& model);
+
+// Notes what a transport sends between its making and `into`.
+class TrafficMeter {
+ public:
+  explicit TrafficMeter(const Transport& transport)
+      : transport_(transport), bytes_(transport.bytes_sent()), rounds_(transport.rounds()) {}
+  void into(StepStats& stats) const {
+    stats.traffic_bytes = transport_.bytes_sent() - bytes_;
+    stats.rounds = transport_.rounds() - rounds_;
+  }
+
+ private:
+  const Transport& transport_;
+  std::uint64_t bytes_, rounds_;
+};
 
 // Seconds since it was made or last asked.
 class Stopwatch {

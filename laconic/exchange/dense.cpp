@@ -11,10 +11,12 @@ class Dense : public Aggregator {
   explicit Dense(Setup setup) : setup_(std::move(setup)), sum_(count_of(setup_.model)) {
     for (const Operator& op : setup_.plan.operators)
       if (op.spec() != "identity")
-        throw UsageError("exchange 'dense' sends gradients as they are; allowed: operator identity, not '" + op.spec() +
-                         "'");
+        throw UsageError(
+            "exchange 'dense' sends gradients as they are; allowed: operator identity, not '" +
+            op.spec() + "'");
     if (setup_.memory != "none")
-      throw UsageError("exchange 'dense' drops nothing; allowed: memory none, not '" + setup_.memory + "'");
+      throw UsageError("exchange 'dense' drops nothing; allowed: memory none, not '" +
+                       setup_.memory + "'");
   }
 
   StepStats average(std::span<float> gradient, const StepInfo&) override {
@@ -23,10 +25,12 @@ class Dense : public Aggregator {
                     .wire_bytes = gradient.size_bytes(),
                     .dense_bytes = gradient.size_bytes()};
     Stopwatch watch;
-    std::copy(gradient.begin(), gradient.end(), sum_.begin());  // the gradient stays as it was should the ring fail
-    const std::uint64_t sent = setup_.transport.bytes_sent();
-    setup_.transport.all_reduce(sum_, Deadline::in(setup_.timeout_seconds, "all_reduce of gradients"));
-    stats.traffic_bytes = setup_.transport.bytes_sent() - sent;
+    std::copy(gradient.begin(), gradient.end(),
+              sum_.begin());  // the gradient stays as it was should the ring fail
+    const TrafficMeter meter(setup_.transport);
+    setup_.transport.all_reduce(sum_,
+                                Deadline::in(setup_.timeout_seconds, "all_reduce of gradients"));
+    meter.into(stats);
     stats.exchange_seconds = watch.lap();
     const float weight = 1.0F / static_cast<float>(setup_.transport.size());
     for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = weight * sum_[i];
@@ -45,7 +49,8 @@ class Dense : public Aggregator {
 
 const RegisterExchange dense{{
     .name = "dense",
-    .summary = "Ring all-reduce of float32, the uncompressed baseline; sends 2 (ranks - 1) / ranks gradients.",
+    .summary = "Ring all-reduce of float32, the uncompressed baseline; sends 2 (ranks - 1) / ranks "
+               "gradients.",
     .paper = "Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms",
     .parameters = {},
     .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {

@@ -1,4 +1,5 @@
-// gather: every rank sends its frame to every other, and each adds them all up. This file is the whole walk:
+// gather: every rank sends its frame to every other, and each adds them all up. This file is the
+// whole walk:
 //
 //   gradients -> layout -> memory -> operators -> codecs -> frame -> transport
 //                                                                        |
@@ -17,7 +18,8 @@ class Gather : public Aggregator {
   explicit Gather(Setup setup)
       : setup_(std::move(setup)),
         memory_(make_memory(setup_.memory, setup_.model, setup_.plan)),
-        scratch_(setup_.threads) {
+        scratch_(setup_.threads),
+        sum_(count_of(setup_.model)) {
     header_.seed = setup_.seed;
     header_.rank = static_cast<std::uint64_t>(setup_.transport.rank());
     header_.shape = {count_of(setup_.model)};
@@ -33,14 +35,15 @@ class Gather : public Aggregator {
     write_frame(gradient, info, stats);
     stats.compress_seconds = watch.lap();
 
-    const std::uint64_t sent = setup_.transport.bytes_sent();
+    const TrafficMeter meter(setup_.transport);
     setup_.transport.all_gather(mine_.view(), received_, largest_frame_,
                                 Deadline::in(setup_.timeout_seconds, "all_gather of frames"));
-    stats.traffic_bytes = setup_.transport.bytes_sent() - sent;
+    meter.into(stats);
     stats.exchange_seconds = watch.lap();
 
-    read_frames(info);
-    add_frames(gradient);
+    read_frames(info.step);
+    add_frames();
+    std::ranges::copy(sum_, gradient.begin());
     stats.finite = std::ranges::all_of(frames_, &Frame::finite);
     if (stats.finite) {
       memory_->finish(gradient, info);
@@ -72,50 +75,64 @@ class Gather : public Aggregator {
     stats.wire_bytes = mine_.size();
   }
 
-  // All frames are read and checked before the first is added, so a bad one leaves the gradient as it was.
-  void read_frames(const StepInfo& info) {
+  void read_frames(std::uint64_t step) {
     frames_.clear();
-    for (std::size_t rank = 0; rank < received_.size(); ++rank) {
-      try {
-        Frame frame = read_frame(received_[rank].view(), {.max_count = header_.count()});
-        expect(frame, rank, info.step);
-        if (rank != header_.rank) check_sections(frame, scratch_);
-        frames_.push_back(std::move(frame));
-      } catch (const DataError& error) {
-        throw DataError("from rank " + std::to_string(rank) + " in step " + std::to_string(info.step) + ": " +
-                        error.what());
-      }
-    }
+    for (std::size_t rank = 0; rank < received_.size(); ++rank)
+      naming(rank, step, [&] {
+        frames_.push_back(read_frame(received_[rank].view(), {.max_count = header_.count()}));
+        expect(frames_.back(), rank, step);
+      });
   }
 
-  // In rank order: floating-point sums depend on it, and every rank must get the same.
-  void add_frames(std::span<float> gradient) {
-    std::ranges::fill(gradient, 0.0F);
+  // In rank order: floating-point sums depend on it, and every rank must get the same. The sum is a
+  // buffer of its own, so a section that turns out to be bad leaves the gradient as it was.
+  void add_frames() {
+    std::ranges::fill(sum_, 0.0F);
     const float weight = 1.0F / static_cast<float>(frames_.size());
     for (const Frame& frame : frames_)
-      for (const Section& section : frame.sections)
-        add_section(frame, section, weight, gradient.subspan(section.first, section.count), scratch_);
+      naming(static_cast<std::size_t>(frame.header.rank), frame.header.step, [&] {
+        for (const Section& section : frame.sections)
+          add_section(frame, section, weight, std::span(sum_).subspan(section.first, section.count),
+                      scratch_);
+      });
+  }
+
+  // Errors in what a rank sent say which rank.
+  template <class Read>
+  static void naming(std::size_t rank, std::uint64_t step, Read read) {
+    try {
+      read();
+    } catch (const DataError& error) {
+      throw DataError("from rank " + std::to_string(rank) + " in step " + std::to_string(step) +
+                      ": " + error.what());
+    }
   }
 
   void expect(const Frame& frame, std::size_t rank, std::uint64_t step) const {
     const Plan& plan = setup_.plan;
     if (frame.header.rank != rank || frame.header.step != step || frame.header.seed != setup_.seed)
       throw DataError("the frame is of rank " + std::to_string(frame.header.rank) + ", step " +
-                      std::to_string(frame.header.step) + ", seed " + std::to_string(frame.header.seed));
-    if (frame.operators != plan.operators || !frame.covers_all() || frame.sections.size() != plan.layout.size())
+                      std::to_string(frame.header.step) + ", seed " +
+                      std::to_string(frame.header.seed));
+    if (frame.operators != plan.operators || !frame.covers_all() ||
+        frame.sections.size() != plan.layout.size())
       throw DataError("the frame has another operator or layout than this rank");
     for (std::size_t i = 0; i < plan.layout.size(); ++i)
       if (frame.sections[i].count != plan.layout[i].count ||
           frame.sections[i].operator_index != plan.operator_of[i])
-        throw DataError("the frame cuts the model otherwise at slice '" + plan.layout[i].name + "'");
+        throw DataError("the frame cuts the model otherwise at slice '" + plan.layout[i].name +
+                        "'");
   }
 
-  // Each slice at its largest, compressed or as it is; head and table take less than what is added for them.
+  // Each slice at its largest, compressed or as it is; head and table take less than what is added
+  // for them.
   static std::uint64_t largest_frame(const Plan& plan) {
     std::uint64_t bytes = 1024;
     for (const Operator& op : plan.operators) bytes += op.spec().size() + 16;
     for (std::size_t i = 0; i < plan.layout.size(); ++i)
-      bytes += std::max(plan.op(i).max_size(plan.layout[i].count), plan.layout[i].count * sizeof(float)) + 32;
+      bytes += std::max(plan.op(i).max_size(plan.layout[i].count),
+                        plan.layout[i].count * sizeof(float)) +
+               32;
     return bytes;
   }
 
@@ -127,6 +144,7 @@ class Gather : public Aggregator {
   Buffer mine_;
   std::vector<Buffer> received_;
   std::vector<Frame> frames_;
+  std::vector<float> sum_;
 };
 
 const RegisterExchange gather{{

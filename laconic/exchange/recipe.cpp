@@ -15,19 +15,21 @@ namespace {
 using nlohmann::json;
 
 std::string text_of(const json& value, const std::string& key) {
-  if (!value.is_string()) throw UsageError("a recipe's '" + key + "' must be text, not " + value.dump());
+  if (!value.is_string())
+    throw UsageError("a recipe's '" + key + "' must be text, not " + value.dump());
   return value;
 }
 
 std::vector<std::string> texts_of(const json& value, const std::string& key) {
-  if (!value.is_array()) throw UsageError("a recipe's '" + key + "' must be a list of texts, not " + value.dump());
+  if (!value.is_array())
+    throw UsageError("a recipe's '" + key + "' must be a list of texts, not " + value.dump());
   std::vector<std::string> texts;
   for (const json& entry : value) texts.push_back(text_of(entry, key));
   return texts;
 }
 
 json to_json(const Recipe& r) {
-  return {{"name", r.name},     {"op", r.op},       {"memory", r.memory},  {"layout", r.layout},
+  return {{"name", r.name},         {"op", r.op},       {"memory", r.memory},  {"layout", r.layout},
           {"exchange", r.exchange}, {"rules", r.rules}, {"summary", r.summary}};
 }
 
@@ -38,14 +40,14 @@ Plan plan_of(const Recipe& recipe, const Model& model) {
 }
 
 // Everything ranks must have in common, field by field.
-json notes_of(const Run& run) {
+json notes_of(const Agreement& agreement) {
   json model = json::array();
-  for (const Tensor& tensor : run.model) model.push_back({tensor.name, tensor.shape});
+  for (const Tensor& tensor : agreement.model) model.push_back({tensor.name, tensor.shape});
   return {{"version", LACONIC_VERSION},
           {"data version", kDataVersion},
-          {"recipe", to_json(run.recipe)},
+          {"recipe", to_json(agreement.recipe)},
           {"model", model},
-          {"seed", run.seed}};
+          {"seed", agreement.seed}};
 }
 
 std::string shortened(const json& value) {
@@ -53,11 +55,13 @@ std::string shortened(const json& value) {
   return text.size() <= 120 ? text : text.substr(0, 117) + "...";
 }
 
-void agree(const Run& run, Transport& transport) {
-  const json mine = notes_of(run);
+void agree(const Agreement& agreement, Transport& transport) {
+  const json mine = notes_of(agreement);
   std::vector<Buffer> all;
-  constexpr std::uint64_t kMost = std::uint64_t{64} << 20;  // the names and shapes of a hundred thousand tensors
-  transport.all_gather(as_bytes(mine.dump()), all, kMost, Deadline::in(run.timeout_seconds, "agreement of ranks"));
+  constexpr std::uint64_t kMost = std::uint64_t{64}
+                                  << 20;  // the names and shapes of a hundred thousand tensors
+  transport.all_gather(as_bytes(mine.dump()), all, kMost,
+                       Deadline::in(agreement.timeout_seconds, "agreement of ranks"));
   const json first = json::parse(as_text(all[0].view()), nullptr, false);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const json other = json::parse(as_text(all[rank].view()), nullptr, false);
@@ -66,8 +70,8 @@ void agree(const Run& run, Transport& transport) {
       const json a = first.is_object() ? first.value(key, json()) : json();
       const json b = other.is_object() ? other.value(key, json()) : json();
       if (a != b)
-        throw UsageError("ranks disagree on the " + key + ": rank 0 has " + shortened(a) + ", rank " +
-                         std::to_string(rank) + " has " + shortened(b));
+        throw UsageError("ranks disagree on the " + key + ": rank 0 has " + shortened(a) +
+                         ", rank " + std::to_string(rank) + " has " + shortened(b));
     }
     throw UsageError("ranks disagree: rank " + std::to_string(rank) + " runs another version");
   }
@@ -77,11 +81,17 @@ void agree(const Run& run, Transport& transport) {
 
 const std::vector<Recipe>& recipes() {
   static const std::vector<Recipe> list = {
-      {.name = "dense", .exchange = "dense", .summary = "Uncompressed: ring all-reduce of float32."},
+      {.name = "dense",
+       .exchange = "dense",
+       .summary = "Uncompressed: ring all-reduce of float32."},
       {.name = "half", .op = "half", .summary = "16-bit floats, scaled per block."},
       {.name = "natural", .op = "natural", .summary = "Natural compression, 9 bits."},
-      {.name = "natural-8", .op = "natural:8", .summary = "Natural compression in a window, 8 bits."},
-      {.name = "natural-entropy", .op = "natural+entropy", .summary = "Natural compression, entropy-coded."},
+      {.name = "natural-8",
+       .op = "natural:8",
+       .summary = "Natural compression in a window, 8 bits."},
+      {.name = "natural-entropy",
+       .op = "natural+entropy",
+       .summary = "Natural compression, entropy-coded."},
       {.name = "natural-feedback",
        .op = "natural:nearest+entropy",
        .memory = "feedback",
@@ -103,7 +113,8 @@ Recipe find_recipe(const std::string& name_or_file) {
   if (at != recipes().end()) return *at;
   std::vector<std::string> names;
   for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
-  throw UsageError("no recipe '" + name_or_file + "'; known: " + join(names, " ") + ", or a file FILE.json");
+  throw UsageError("no recipe '" + name_or_file + "'; known: " + join(names, " ") +
+                   ", or a file FILE.json");
 }
 
 Recipe read_recipe(std::string_view text) {
@@ -111,15 +122,23 @@ Recipe read_recipe(std::string_view text) {
   if (!object.is_object()) throw UsageError("a recipe must be one JSON object");
   Recipe recipe;
   for (const auto& [key, value] : object.items()) {
-    if (key == "name") recipe.name = text_of(value, key);
-    else if (key == "op") recipe.op = text_of(value, key);
-    else if (key == "memory") recipe.memory = text_of(value, key);
-    else if (key == "layout") recipe.layout = text_of(value, key);
-    else if (key == "exchange") recipe.exchange = text_of(value, key);
-    else if (key == "rules") recipe.rules = texts_of(value, key);
-    else if (key == "summary") recipe.summary = text_of(value, key);
+    if (key == "name")
+      recipe.name = text_of(value, key);
+    else if (key == "op")
+      recipe.op = text_of(value, key);
+    else if (key == "memory")
+      recipe.memory = text_of(value, key);
+    else if (key == "layout")
+      recipe.layout = text_of(value, key);
+    else if (key == "exchange")
+      recipe.exchange = text_of(value, key);
+    else if (key == "rules")
+      recipe.rules = texts_of(value, key);
+    else if (key == "summary")
+      recipe.summary = text_of(value, key);
     else
-      throw UsageError("a recipe has no '" + key + "'; allowed: name op memory layout exchange rules summary");
+      throw UsageError("a recipe has no '" + key +
+                       "'; allowed: name op memory layout exchange rules summary");
   }
   if (recipe.name.empty()) throw UsageError("a recipe needs a 'name'");
   plan_of(recipe, {});  // the parts are known and well-formed
@@ -128,16 +147,16 @@ Recipe read_recipe(std::string_view text) {
 
 std::string write_recipe(const Recipe& recipe) { return to_json(recipe).dump(2); }
 
-std::unique_ptr<Aggregator> make_aggregator(const Run& run, Transport& transport) {
-  Plan plan = plan_of(run.recipe, run.model);
-  agree(run, transport);
-  return make_aggregator(run.recipe.exchange, {.transport = transport,
-                                               .model = run.model,
-                                               .plan = std::move(plan),
-                                               .memory = run.recipe.memory,
-                                               .seed = run.seed,
-                                               .timeout_seconds = run.timeout_seconds,
-                                               .threads = run.threads});
+std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport) {
+  Plan plan = plan_of(agreement.recipe, agreement.model);
+  agree(agreement, transport);
+  return make_aggregator(agreement.recipe.exchange, {.transport = transport,
+                                                     .model = agreement.model,
+                                                     .plan = std::move(plan),
+                                                     .memory = agreement.recipe.memory,
+                                                     .seed = agreement.seed,
+                                                     .timeout_seconds = agreement.timeout_seconds,
+                                                     .threads = agreement.threads});
 }
 
 }  // namespace laconic

@@ -1,4 +1,5 @@
-// A recipe: the value that names a whole method. Readable from JSON, stored in checkpoints, agreed by all ranks at start-up.
+// A recipe: the value that names a whole method. Readable from JSON, stored in checkpoints, agreed
+// by all ranks at start-up.
 #pragma once
 
 #include <memory>
@@ -25,13 +26,14 @@ const std::vector<Recipe>& recipes();
 // A built-in recipe by its name, or one's own from a file whose name ends in .json.
 Recipe find_recipe(const std::string& name_or_file);
 
-// {"name": ..., "op": ..., "memory": ..., "layout": ..., "exchange": ..., "rules": [...], "summary": ...}; all but name may be
-// missing. Throws UsageError for anything else, naming the key.
+// {"name": ..., "op": ..., "memory": ..., "layout": ..., "exchange": ..., "rules": [...],
+// "summary": ...}; all but name may be missing. Throws UsageError for anything else, naming the
+// key.
 Recipe read_recipe(std::string_view json);
 std::string write_recipe(const Recipe& recipe);
 
 // What every rank must have in common before the first step.
-struct Run {
+struct Agreement {
   Model model;
   Recipe recipe;
   std::uint64_t seed = 0;
@@ -39,8 +41,9 @@ struct Run {
   unsigned threads = 1;
 };
 
-// The aggregator a recipe stands for, after all ranks have compared notes: throws UsageError on every rank, naming one that
-// differs and in what, unless program version, recipe, model and seed are the same everywhere.
-std::unique_ptr<Aggregator> make_aggregator(const Run& run, Transport& transport);
+// The aggregator a recipe stands for, after all ranks have compared notes: throws UsageError on
+// every rank, naming one that differs and in what, unless program version, recipe, model and seed
+// are the same everywhere.
+std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport);
 
 }  // namespace laconic

@@ -21,7 +21,8 @@ std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
   return {reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()};
 }
 
-// Ring all-reduce: n - 1 rounds in which partial sums travel, n - 1 in which whole sums do. Sends 2 (n-1)/n of the array.
+// Ring all-reduce: n - 1 rounds in which partial sums travel, n - 1 in which whole sums do. Sends 2
+// (n-1)/n of the array.
 template <class T>
 void ring(Transport& transport, std::span<T> values, const Deadline& deadline) {
   const int n = transport.size(), rank = transport.rank();
@@ -49,25 +50,30 @@ void ring(Transport& transport, std::span<T> values, const Deadline& deadline) {
 
 Deadline Deadline::in(double seconds, std::string_view operation) {
   if (!(seconds > 0 && seconds <= 1e8))
-    throw UsageError("a time-out of " + std::to_string(seconds) + " seconds; allowed: above 0, up to 100000000");
-  const auto wait = std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+    throw UsageError("a time-out of " + std::to_string(seconds) +
+                     " seconds; allowed: above 0, up to 100000000");
+  const auto wait = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds));
   return {std::chrono::steady_clock::now() + wait, seconds, operation};
 }
 
-void Transport::exchange(std::span<const Send> sends, std::span<const Receive> receives, const Deadline& deadline) {
+void Transport::exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                         const Deadline& deadline) {
   const auto known = [&](int peer) {
     if (peer < 0 || peer >= size() || peer == rank())
-      throw UsageError("rank " + std::to_string(rank()) + " of " + std::to_string(size()) + " cannot exchange with rank " +
-                       std::to_string(peer));
+      throw UsageError("rank " + std::to_string(rank()) + " of " + std::to_string(size()) +
+                       " cannot exchange with rank " + std::to_string(peer));
   };
   for (const Send& send : sends) known(send.to);
   for (const Receive& receive : receives) known(receive.from);
   if (sends.empty() && receives.empty()) return;
   do_exchange(sends, receives, deadline);
   for (const Send& send : sends) bytes_sent_ += send.bytes.size();
+  ++rounds_;
 }
 
-void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most, const Deadline& deadline) {
+void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most,
+                           const Deadline& deadline) {
   const auto n = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
   all.resize(n);
   std::vector<std::uint64_t> sizes(n, mine.size());
@@ -84,19 +90,27 @@ void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_
     exchange(sends, receives, deadline);
   };
   const std::uint64_t size = mine.size();
-  with_all(bytes_of(std::span(&size, 1)), [&](std::size_t from) { return writable_bytes_of(std::span(&sizes[from], 1)); });
+  with_all(bytes_of(std::span(&size, 1)),
+           [&](std::size_t from) { return writable_bytes_of(std::span(&sizes[from], 1)); });
   for (std::size_t from = 0; from < n; ++from)
     if (sizes[from] > most)
-      throw DataError("rank " + std::to_string(from) + " claims " + std::to_string(sizes[from]) + " bytes where at most " +
-                      std::to_string(most) + " can be (" + std::string(deadline.operation) + ")");
-  with_all(mine, [&](std::size_t from) { return all[from].reset(static_cast<std::size_t>(sizes[from])); });
+      throw DataError("rank " + std::to_string(from) + " claims " + std::to_string(sizes[from]) +
+                      " bytes where at most " + std::to_string(most) + " can be (" +
+                      std::string(deadline.operation) + ")");
+  with_all(mine, [&](std::size_t from) {
+    return all[from].reset(static_cast<std::size_t>(sizes[from]));
+  });
   all[me].clear();
   all[me].append(mine);
 }
 
-void Transport::all_reduce(std::span<float> values, const Deadline& deadline) { ring(*this, values, deadline); }
+void Transport::all_reduce(std::span<float> values, const Deadline& deadline) {
+  ring(*this, values, deadline);
+}
 
-void Transport::all_reduce(std::span<std::int64_t> values, const Deadline& deadline) { ring(*this, values, deadline); }
+void Transport::all_reduce(std::span<std::int64_t> values, const Deadline& deadline) {
+  ring(*this, values, deadline);
+}
 
 const std::vector<TransportInfo>& transports() { return registry().all(); }
 

@@ -1,4 +1,5 @@
-// How ranks reach each other. The base is declared here so that exchanges need not know any transport.
+// How ranks reach each other. The base is declared here so that exchanges need not know any
+// transport.
 #pragma once
 
 #include <chrono>
@@ -32,32 +33,39 @@ struct Receive {
   std::span<std::uint8_t> bytes;  // filled; both sides know the length
 };
 
-// One rank's end. Used by one thread at a time. Every wait that fails throws TransportError naming rank and operation.
+// One rank's end. Used by one thread at a time. Every wait that fails throws TransportError naming
+// rank and operation.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Starts all sends and receives, then waits for all of them: no order among ranks can deadlock it. Messages between
-  // two ranks arrive in the order sent.
-  void exchange(std::span<const Send> sends, std::span<const Receive> receives, const Deadline& deadline);
+  // Starts all sends and receives, then waits for all of them: no order among ranks can deadlock
+  // it. Messages between two ranks arrive in the order sent.
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                const Deadline& deadline);
 
-  // Everybody's bytes, by rank; all[rank()] is a copy of `mine`. Lengths may differ; a rank that claims more than `most`
-  // bytes is a DataError, before memory is taken for them.
-  virtual void all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most, const Deadline& deadline);
+  // Everybody's bytes, by rank; all[rank()] is a copy of `mine`. Lengths may differ; a rank that
+  // claims more than `most` bytes is a DataError, before memory is taken for them.
+  virtual void all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most,
+                          const Deadline& deadline);
 
-  // The sum over ranks, equal bit for bit on every rank: a ring, each part summed in rank order from the part's owner.
+  // The sum over ranks, equal bit for bit on every rank: a ring, each part summed in rank order
+  // from the part's owner.
   virtual void all_reduce(std::span<float> values, const Deadline& deadline);
   virtual void all_reduce(std::span<std::int64_t> values, const Deadline& deadline);
 
-  // Bytes this rank has sent to others.
+  // Bytes this rank has sent to others, and how often it has waited for others: what a link's
+  // bandwidth and latency act on.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::uint64_t rounds() const { return rounds_; }
 
  protected:
   virtual void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
                            const Deadline& deadline) = 0;
-  std::uint64_t bytes_sent_ = 0;  // transports with collectives of their own add what those send
+  std::uint64_t bytes_sent_ = 0,
+                rounds_ = 0;  // transports with collectives of their own add what those do
 };
 
 struct TransportInfo {

@@ -1,5 +1,6 @@
-// The self-describing message: what one rank sends in one step, or one array in a file. docs/frame.md is the contract;
-// this file and reference/laconic_reference.py are two readers of it.
+// The self-describing message: what one rank sends in one step, or one array in a file.
+// docs/frame.md is the contract; this file and reference/laconic_reference.py are two readers of
+// it.
 #pragma once
 
 #include <string>
@@ -34,8 +35,9 @@ class FrameWriter {
   // Starts a frame at the end of `out`. Sections will name one of `operators` by its index.
   FrameWriter(Buffer& out, const FrameHeader& header, std::span<const Operator> operators);
 
-  // Appends the entries x, which follow those of the section before. A slice with NaN or Inf is written as plain floats
-  // and marked; returns false for it. `keys` are the frame's; the position is filled in here.
+  // Appends the entries x, which follow those of the section before. A slice with NaN or Inf is
+  // written as plain floats and marked; returns false for it. `keys` are the frame's; the position
+  // is filled in here.
   bool add(std::span<const float> x, std::size_t operator_index, const Keys& keys, Scratch& scratch,
            std::string_view name = {});
 
@@ -78,18 +80,19 @@ struct Frame {
   std::size_t payload_bytes = 0, wire_bytes = 0;
 
   bool finite() const;
-  bool covers_all() const;  // the sections are the whole array
+  bool covers_all() const;   // the sections are the whole array
   std::string spec() const;  // the operators' specs, joined by a space
 };
 
-// Throws DataError with one sentence for anything that is not a whole frame of a kind this version reads. Takes memory
-// in proportion to the bytes given, never to the counts they claim.
+// Throws DataError with one sentence for anything that is not a whole frame of a kind this version
+// reads. Takes memory in proportion to the bytes given, never to the counts they claim.
 Frame read_frame(ByteView bytes, const FrameLimits& limits = {});
 
 // Checks every section's bytes. Throws DataError.
 void check_sections(const Frame& frame, Scratch& scratch);
 
 // y += weight * the section's values; y has section.count entries.
-void add_section(const Frame& frame, const Section& section, float weight, std::span<float> y, Scratch& scratch);
+void add_section(const Frame& frame, const Section& section, float weight, std::span<float> y,
+                 Scratch& scratch);
 
 }  // namespace laconic

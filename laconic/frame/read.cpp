@@ -1,4 +1,5 @@
-// Reading frames. The numbers in comments are those of docs/frame.md. Nothing here trusts a number it has read.
+// Reading frames. The numbers in comments are those of docs/frame.md. Nothing here trusts a number
+// it has read.
 #include <algorithm>
 
 #include "laconic/base/errors.h"
@@ -14,18 +15,20 @@ constexpr std::size_t kFooter = 8;          // table length and checksum
 constexpr std::size_t kMostOperators = 64;  // far above what a layout needs; bounds the parsing
 constexpr std::size_t kMostDimensions = 64;
 
-// Magic, checksum, version: a damaged frame is told from a foreign one. Returns what lies between magic and checksum.
+// Magic, checksum, version: a damaged frame is told from a foreign one. Returns what lies between
+// magic and checksum.
 ByteView open_envelope(ByteView bytes) {
   if (bytes.size() < 4 || as_text(bytes.first(3)) != "LAC")
     throw DataError("not a Laconic frame: it does not begin with 'LAC'");
   if (bytes.size() < 4 + kFooter)
-    throw DataError("the frame is cut short: " + std::to_string(bytes.size()) + " bytes are fewer than any frame has");
+    throw DataError("the frame is cut short: " + std::to_string(bytes.size()) +
+                    " bytes are fewer than any frame has");
   const auto stored = load<std::uint32_t>(bytes.data() + bytes.size() - 4);
   if (crc32c(bytes.first(bytes.size() - 4)) != stored)
     throw DataError("the frame is damaged or cut short: its checksum does not match");
   if (bytes[3] != kDataVersion)
-    throw DataError("the frame has data version " + std::to_string(bytes[3]) + "; this build reads version " +
-                    std::to_string(kDataVersion));
+    throw DataError("the frame has data version " + std::to_string(bytes[3]) +
+                    "; this build reads version " + std::to_string(kDataVersion));
   return bytes.subspan(4, bytes.size() - 8);
 }
 
@@ -35,7 +38,8 @@ void skip_extensions(ByteReader& in) {
     const std::uint64_t tag = in.varint("an extension tag");
     in.take(in.varint("an extension's length"), "an extension field");
     if (tag & 1)
-      throw DataError("the frame needs extension " + std::to_string(tag) + ", which this build does not know");
+      throw DataError("the frame needs extension " + std::to_string(tag) +
+                      ", which this build does not know");
   }
 }
 
@@ -77,15 +81,15 @@ void read_shape(ByteReader& in, const FrameLimits& limits, FrameHeader& header) 
 
 FrameHeader read_header(ByteReader& in, const FrameLimits& limits) {
   FrameHeader header;
-  header.seed = in.number<std::uint64_t>("the seed");  // 1.5
-  header.step = in.varint("the step");                 // 1.6
-  header.rank = in.varint("the rank");                 // 1.7
+  header.seed = in.number<std::uint64_t>("the seed");       // 1.5
+  header.step = in.varint("the step");                      // 1.6
+  header.rank = in.varint("the rank");                      // 1.7
   const auto dtype = in.number<std::uint8_t>("the dtype");  // 1.8
   if (dtype > static_cast<std::uint8_t>(Dtype::float64))
     throw DataError("the frame has dtype " + std::to_string(dtype) + "; allowed: 0 to 2");
   header.dtype = static_cast<Dtype>(dtype);
-  read_shape(in, limits, header);                      // 1.9
-  header.first = in.varint("the first position");      // 1.10
+  read_shape(in, limits, header);                  // 1.9
+  header.first = in.varint("the first position");  // 1.10
   if (header.first > header.count())
     throw DataError("the frame begins at entry " + std::to_string(header.first) + " of " +
                     std::to_string(header.count()));
@@ -98,8 +102,8 @@ Section read_section(ByteReader& table, ByteReader& body, std::uint64_t first, c
   section.first = first;
   const std::uint64_t count = table.varint("a section's count");  // 3.2
   if (count > frame.header.count() - first)
-    throw DataError("a section of " + std::to_string(count) + " entries begins at " + std::to_string(first) + " of " +
-                    std::to_string(frame.header.count()));
+    throw DataError("a section of " + std::to_string(count) + " entries begins at " +
+                    std::to_string(first) + " of " + std::to_string(frame.header.count()));
   section.count = static_cast<std::size_t>(count);
   const std::uint64_t flags = table.varint("a section's operator");  // 3.3
   section.finite = (flags & 1) == 0;
@@ -109,8 +113,8 @@ Section read_section(ByteReader& table, ByteReader& body, std::uint64_t first, c
   section.operator_index = static_cast<std::size_t>(flags >> 1);
   section.bytes = body.take(table.varint("a section's length"), "a section");  // 3.4
   if (!section.finite && section.bytes.size() != section.count * sizeof(float))
-    throw DataError("a section marked as not finite has " + std::to_string(section.bytes.size()) + " bytes for " +
-                    std::to_string(section.count) + " floats");
+    throw DataError("a section marked as not finite has " + std::to_string(section.bytes.size()) +
+                    " bytes for " + std::to_string(section.count) + " floats");
   return section;
 }
 
@@ -130,7 +134,8 @@ std::uint64_t FrameHeader::count() const {
 bool Frame::finite() const { return std::ranges::all_of(sections, &Section::finite); }
 
 bool Frame::covers_all() const {
-  const std::uint64_t end = sections.empty() ? header.first : sections.back().first + sections.back().count;
+  const std::uint64_t end =
+      sections.empty() ? header.first : sections.back().first + sections.back().count;
   return header.first == 0 && end == header.count();
 }
 
@@ -150,8 +155,8 @@ Frame read_frame(ByteView bytes, const FrameLimits& limits) {
   ByteReader in(inside.first(inside.size() - table_size)), table(inside.last(table_size));
 
   Frame frame;
-  skip_extensions(in);                       // 1.3
-  frame.operators = read_operators(in);      // 1.4
+  skip_extensions(in);                   // 1.3
+  frame.operators = read_operators(in);  // 1.4
   frame.header = read_header(in, limits);
   const std::uint64_t count = table.varint("the number of sections");
   if (count > table.left() / 4)  // the least a section takes in the table
@@ -165,20 +170,23 @@ Frame read_frame(ByteView bytes, const FrameLimits& limits) {
     frame.payload_bytes += frame.sections.back().bytes.size();
   }
   if (in.left() > 0 || table.left() > 0)
-    throw DataError("the frame has " + std::to_string(in.left() + table.left()) + " bytes that belong to nothing");
+    throw DataError("the frame has " + std::to_string(in.left() + table.left()) +
+                    " bytes that belong to nothing");
   frame.wire_bytes = bytes.size();
   return frame;
 }
 
 void check_sections(const Frame& frame, Scratch& scratch) {
   for (const Section& section : frame.sections)
-    if (section.finite) frame.operators[section.operator_index].check(section.bytes, section.count, scratch);
+    if (section.finite)
+      frame.operators[section.operator_index].check(section.bytes, section.count, scratch);
 }
 
-void add_section(const Frame& frame, const Section& section, float weight, std::span<float> y, Scratch& scratch) {
+void add_section(const Frame& frame, const Section& section, float weight, std::span<float> y,
+                 Scratch& scratch) {
   if (section.finite) {
-    frame.operators[section.operator_index].add(section.bytes, weight, y, frame.header.keys().at(section.first),
-                                                scratch);
+    frame.operators[section.operator_index].add(section.bytes, weight, y,
+                                                frame.header.keys().at(section.first), scratch);
     return;
   }
   for (std::size_t i = 0; i < y.size(); ++i)

@@ -13,12 +13,13 @@ void put_text(std::string_view text, Buffer& out) {
 
 }  // namespace
 
-FrameWriter::FrameWriter(Buffer& out, const FrameHeader& header, std::span<const Operator> operators)
+FrameWriter::FrameWriter(Buffer& out, const FrameHeader& header,
+                         std::span<const Operator> operators)
     : out_(out), operators_(operators), start_(out.size()), position_(header.first) {
-  out.append(as_bytes("LAC"));                                 // 1.1
-  out.append_number(kDataVersion);                             // 1.2
-  put_varint(0, out);                                          // 1.3 no extension fields
-  put_varint(operators.size(), out);                           // 1.4
+  out.append(as_bytes("LAC"));        // 1.1
+  out.append_number(kDataVersion);    // 1.2
+  put_varint(0, out);                 // 1.3 no extension fields
+  put_varint(operators.size(), out);  // 1.4
   for (const Operator& op : operators) put_text(op.spec(), out);
   out.append_number(header.seed);                              // 1.5
   put_varint(header.step, out);                                // 1.6
@@ -26,19 +27,19 @@ FrameWriter::FrameWriter(Buffer& out, const FrameHeader& header, std::span<const
   out.append_number(static_cast<std::uint8_t>(header.dtype));  // 1.8
   put_varint(header.shape.size(), out);                        // 1.9
   for (const std::uint64_t extent : header.shape) put_varint(extent, out);
-  put_varint(header.first, out);                               // 1.10
+  put_varint(header.first, out);  // 1.10
 }
 
-bool FrameWriter::add(std::span<const float> x, std::size_t operator_index, const Keys& keys, Scratch& scratch,
-                      std::string_view name) {
+bool FrameWriter::add(std::span<const float> x, std::size_t operator_index, const Keys& keys,
+                      Scratch& scratch, std::string_view name) {
   last_ = out_.size();
   const bool finite = operators_[operator_index].encode(x, out_, keys.at(position_), scratch);
   if (!finite) out_.append({reinterpret_cast<const std::uint8_t*>(x.data()), x.size_bytes()});
   const std::size_t size = out_.size() - last_;
-  put_text(name, table_);                                       // 3.1
-  put_varint(x.size(), table_);                                 // 3.2
-  put_varint(operator_index << 1 | (finite ? 0 : 1), table_);   // 3.3
-  put_varint(size, table_);                                     // 3.4
+  put_text(name, table_);                                      // 3.1
+  put_varint(x.size(), table_);                                // 3.2
+  put_varint(operator_index << 1 | (finite ? 0 : 1), table_);  // 3.3
+  put_varint(size, table_);                                    // 3.4
   ++sections_;
   payload_ += size;
   position_ += x.size();
@@ -47,10 +48,10 @@ bool FrameWriter::add(std::span<const float> x, std::size_t operator_index, cons
 
 std::size_t FrameWriter::finish() {
   const std::size_t table = out_.size();
-  put_varint(sections_, out_);                                                // 3
+  put_varint(sections_, out_);  // 3
   out_.append(table_.view());
-  out_.append_number(static_cast<std::uint32_t>(out_.size() - table));        // 4.1
-  out_.append_number(crc32c(out_.view(start_)));                              // 4.2
+  out_.append_number(static_cast<std::uint32_t>(out_.size() - table));  // 4.1
+  out_.append_number(crc32c(out_.view(start_)));                        // 4.2
   return payload_;
 }
 

@@ -1,5 +1,6 @@
-// How a loop over vectors meets an array whose length is no multiple of the vector's: kernels are given whole groups
-// of 64 entries, and the last, partial group goes through padded copies. Written once, here.
+// How a loop over vectors meets an array whose length is no multiple of the vector's: kernels are
+// given whole groups of 64 entries, and the last, partial group goes through padded copies. Written
+// once, here.
 #pragma once
 
 #include <algorithm>
@@ -72,8 +73,8 @@ Padded(InOut<T>, std::size_t, std::size_t) -> Padded<T>;
 
 }  // namespace detail
 
-// Calls kernel(from, entries, pointers...) once for all whole groups and once, on padded copies, for what remains.
-// `entries` is a multiple of kGroup both times; padding is zeros.
+// Calls kernel(from, entries, pointers...) once for all whole groups and once, on padded copies,
+// for what remains. `entries` is a multiple of kGroup both times; padding is zeros.
 template <class Kernel, class... Arrays>
 void in_groups(std::size_t count, Kernel kernel, Arrays... arrays) {
   const std::size_t whole = count / kGroup * kGroup;

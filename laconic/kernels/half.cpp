@@ -1,5 +1,5 @@
-// 16-bit floats by integer arithmetic: no conversion instruction is used, because they are not on every instruction set
-// and Highway's replacements round differently.
+// 16-bit floats by integer arithmetic: no conversion instruction is used, because they are not on
+// every instruction set and Highway's replacements round differently.
 #include "laconic/kernels/half.h"
 
 #include <algorithm>
@@ -26,7 +26,9 @@ using Word = hn::Vec<U32>;
 
 HWY_INLINE Word set(std::uint32_t value) { return hn::Set(U32(), value); }
 HWY_INLINE Word load_bits(const float* x) { return hn::BitCast(U32(), hn::LoadU(F32(), x)); }
-HWY_INLINE Word load_halves(const std::uint16_t* h) { return hn::PromoteTo(U32(), hn::LoadU(U16(), h)); }
+HWY_INLINE Word load_halves(const std::uint16_t* h) {
+  return hn::PromoteTo(U32(), hn::LoadU(U16(), h));
+}
 HWY_INLINE void store_halves(Word h, std::uint16_t* to) {
   hn::StoreU(hn::DemoteTo(U16(), hn::BitCast(I32(), h)), U16(), to);
 }
@@ -53,26 +55,30 @@ void bf16_add_run(const std::uint16_t* halves, std::size_t count, float weight, 
     add_to(y + i, weight, hn::ShiftLeft<16>(load_halves(halves + i)));
 }
 
-// `base` is (top - 141) << 23, modulo 2^32; `lowest` is the least magnitude that is not flushed, `limit` the largest half.
-void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std::uint32_t lowest, std::uint32_t limit,
-                     std::uint16_t* halves) {
+// `base` is (top - 141) << 23, modulo 2^32; `lowest` is the least magnitude that is not flushed,
+// `limit` the largest half.
+void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std::uint32_t lowest,
+                     std::uint32_t limit, std::uint16_t* halves) {
   const F32 df;
   const Word magic = set((127 - 15 + 23 - 10 + 1) << 23);
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
     const Word bits = load_bits(x + i), magnitude = hn::And(bits, set(0x7fffffffU));
-    const Word moved = hn::IfThenZeroElse(hn::Lt(magnitude, set(lowest)), hn::Sub(magnitude, set(base)));
+    const Word moved =
+        hn::IfThenZeroElse(hn::Lt(magnitude, set(lowest)), hn::Sub(magnitude, set(base)));
     // Below 2^-14 a half is subnormal: adding the magic float lets the adder round it.
     const Word small =
         hn::Sub(hn::BitCast(U32(), hn::Add(hn::BitCast(df, moved), hn::BitCast(df, magic))), magic);
     const Word odd = hn::And(hn::ShiftRight<13>(moved), set(1));
     const Word normal =
         hn::ShiftRight<13>(hn::Add(hn::Add(moved, set(0xfffU - ((127U - 15U) << 23))), odd));
-    const Word half = hn::Min(hn::IfThenElse(hn::Lt(moved, set(113U << 23)), small, normal), set(limit));
+    const Word half =
+        hn::Min(hn::IfThenElse(hn::Lt(moved, set(113U << 23)), small, normal), set(limit));
     store_halves(hn::Or(half, hn::ShiftLeft<15>(hn::ShiftRight<31>(bits))), halves + i);
   }
 }
 
-void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, float weight, float* y) {
+void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, float weight,
+                  float* y) {
   const F32 df;
   const Word magic = set(113U << 23);
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
@@ -108,7 +114,8 @@ HWY_EXPORT(fp16_encode_run);
 HWY_EXPORT(fp16_add_run);
 HWY_EXPORT(largest_half_run);
 
-// Planes may start at an odd address; halves pass through an aligned piece that stays in the first-level cache.
+// Planes may start at an odd address; halves pass through an aligned piece that stays in the
+// first-level cache.
 constexpr std::size_t kPiece = 1024;
 
 template <class Encode>
@@ -133,9 +140,10 @@ void decode_pieces(const std::uint8_t* halves, std::size_t count, Use use) {
 
 template <class Add>
 void add_pieces(const std::uint8_t* halves, std::span<float> y, Add add) {
-  decode_pieces(halves, y.size(), [&](const std::uint16_t* piece, std::size_t from, std::size_t part) {
-    in_groups(part, add, In<std::uint16_t>{piece}, InOut<float>{y.data() + from});
-  });
+  decode_pieces(halves, y.size(),
+                [&](const std::uint16_t* piece, std::size_t from, std::size_t part) {
+                  in_groups(part, add, In<std::uint16_t>{piece}, InOut<float>{y.data() + from});
+                });
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// float32 to 16 bits and back, rounded to the nearest (ties to even), the same on every instruction set.
+// float32 to 16 bits and back, rounded to the nearest (ties to even), the same on every instruction
+// set.
 #pragma once
 
 #include <span>
@@ -7,22 +8,25 @@
 
 namespace laconic::kernels {
 
-// bfloat16: the upper half of the float. Magnitudes that would round to Inf stay at the largest finite value.
-// Returns false when x holds NaN or Inf. `halves` has 2 bytes per entry, unaligned.
+// bfloat16: the upper half of the float. Magnitudes that would round to Inf stay at the largest
+// finite value. Returns false when x holds NaN or Inf. `halves` has 2 bytes per entry, unaligned.
 bool bf16_encode(std::span<const float> x, std::uint8_t* halves);
 void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y);
 
-// float16 of x * 2^(141 - top), where `top` is the exponent field of the largest entry (at least 1): the largest entry
-// then lies in [2^14, 2^15), so nothing overflows and what is lost is below 2^-39 of it. Subnormal entries become zero.
+// float16 of x * 2^(141 - top), where `top` is the exponent field of the largest entry (at least
+// 1): the largest entry then lies in [2^14, 2^15), so nothing overflows and what is lost is below
+// 2^-39 of it. Subnormal entries become zero.
 void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves);
-// Magnitudes end at fp16_limit(top), as 15 bits: 2^15, or just below it where that times the scale would be Inf.
+// Magnitudes end at fp16_limit(top), as 15 bits: 2^15, or just below it where that times the scale
+// would be Inf.
 void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<float> y);
 constexpr std::uint32_t fp16_limit(unsigned top) { return top == 254 ? 0x77ff : 0x7800; }
 
 // The largest of the 15-bit magnitudes, of either format; 0 when there is none.
 std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count);
 
-// The exponent field of the entry with the largest magnitude, 1..254, or 255 when x holds NaN or Inf.
+// The exponent field of the entry with the largest magnitude, 1..254, or 255 when x holds NaN or
+// Inf.
 unsigned fp16_top(std::span<const float> x);
 
 }  // namespace laconic::kernels

@@ -1,4 +1,5 @@
-// Plain array arithmetic. These loops are bound by memory: the compiler's own vector code is as fast as any.
+// Plain array arithmetic. These loops are bound by memory: the compiler's own vector code is as
+// fast as any.
 #pragma once
 
 #include <cstddef>

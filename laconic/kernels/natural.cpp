@@ -1,5 +1,6 @@
-// Natural compression on vector lanes. Adding 23 random bits to a float's magnitude carries into the exponent with
-// probability mantissa / 2^23, exactly: the whole rounding is one add and one shift.
+// Natural compression on vector lanes. Adding 23 random bits to a float's magnitude carries into
+// the exponent with probability mantissa / 2^23, exactly: the whole rounding is one add and one
+// shift.
 #include "laconic/kernels/natural.h"
 
 #include <algorithm>
@@ -26,7 +27,8 @@ using F32 = hn::RebindToFloat<U32>;
 using Bytes = hn::Rebind<std::uint8_t, U32>;
 using Word = hn::Vec<U32>;
 
-// What is added to the magnitudes before the shift, a vector a call: hashed from the position, constant, or given.
+// What is added to the magnitudes before the shift, a vector a call: hashed from the position,
+// constant, or given.
 class Hashed {
  public:
   HWY_INLINE Hashed(std::uint32_t first, std::uint32_t word0, std::uint32_t word1)
@@ -74,22 +76,25 @@ HWY_INLINE __m256i in_order(__m256i packed) {
 
 // Lanes below 256 as bytes.
 HWY_INLINE __m256i pack_bytes(const Four& v) {
-  return in_order(_mm256_packus_epi16(_mm256_packus_epi32(v.a.raw, v.b.raw), _mm256_packus_epi32(v.c.raw, v.d.raw)));
+  return in_order(_mm256_packus_epi16(_mm256_packus_epi32(v.a.raw, v.b.raw),
+                                      _mm256_packus_epi32(v.c.raw, v.d.raw)));
 }
 
-// Packing all four before storing, and making the mask once per 32 entries, is worth a quarter of the encoder's time.
+// Packing all four before storing, and making the mask once per 32 entries, is worth a quarter of
+// the encoder's time.
 HWY_INLINE void store_bytes(const Four& v, std::uint8_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), pack_bytes(v));
 }
 
-HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i, std::uint8_t* exponents,
-                             std::uint8_t* signs) {
+HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i,
+                             std::uint8_t* exponents, std::uint8_t* signs) {
   const __m256i bytes = pack_bytes(fields);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(exponents + i), bytes);
   const __m256i negative = in_order(_mm256_packs_epi16(_mm256_packs_epi32(bits.a.raw, bits.b.raw),
                                                        _mm256_packs_epi32(bits.c.raw, bits.d.raw)));
   const __m256i zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
-  const auto mask = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_andnot_si256(zero, negative)));
+  const auto mask =
+      static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_andnot_si256(zero, negative)));
   store(signs + i / 8, mask);
 }
 
@@ -122,8 +127,8 @@ HWY_INLINE void store_signs(Word field, Word bits, std::size_t i, std::uint8_t* 
   signs[i / 8] = static_cast<std::uint8_t>(signs[i / 8] | mask[0] << (i % 8));
 }
 
-HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i, std::uint8_t* exponents,
-                             std::uint8_t* signs) {
+HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i,
+                             std::uint8_t* exponents, std::uint8_t* signs) {
   const std::size_t lanes = hn::Lanes(U32());
   store_bytes(fields, exponents + i);
   store_signs(fields.a, bits.a, i, signs);
@@ -149,8 +154,8 @@ HWY_INLINE auto load_signs(const std::uint8_t* signs, std::size_t i) {
 
 // Returns the largest field seen: 255 for NaN, Inf, or an entry of the last binade that rounded up.
 template <class Draw>
-HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw draw, std::uint8_t* exponents,
-                                       std::uint8_t* signs) {
+HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw draw,
+                                       std::uint8_t* exponents, std::uint8_t* signs) {
   const U32 d;
   const Word sign_bit = hn::Set(d, 0x80000000U);
   Word largest = hn::Zero(d);
@@ -167,19 +172,22 @@ HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw d
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
-std::uint32_t encode_hashed(const float* x, std::size_t count, std::uint32_t first, std::uint32_t word0,
-                            std::uint32_t word1, std::uint8_t* exponents, std::uint8_t* signs) {
+std::uint32_t encode_hashed(const float* x, std::size_t count, std::uint32_t first,
+                            std::uint32_t word0, std::uint32_t word1, std::uint8_t* exponents,
+                            std::uint8_t* signs) {
   return encode_groups(x, count, Hashed(first, word0, word1), exponents, signs);
 }
-std::uint32_t encode_nearest(const float* x, std::size_t count, std::uint8_t* exponents, std::uint8_t* signs) {
+std::uint32_t encode_nearest(const float* x, std::size_t count, std::uint8_t* exponents,
+                             std::uint8_t* signs) {
   return encode_groups(x, count, Constant{(1U << 22) - 1}, exponents, signs);
 }
-std::uint32_t encode_given(const float* x, std::size_t count, const std::uint32_t* draws, std::uint8_t* exponents,
-                           std::uint8_t* signs) {
+std::uint32_t encode_given(const float* x, std::size_t count, const std::uint32_t* draws,
+                           std::uint8_t* exponents, std::uint8_t* signs) {
   return encode_groups(x, count, Given{draws}, exponents, signs);
 }
 
-void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::size_t count, float weight, float* y) {
+void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::size_t count,
+                float weight, float* y) {
   const U32 d;
   const F32 df;
   const Word sign_bit = hn::Set(d, 0x80000000U);
@@ -192,10 +200,11 @@ void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::s
   }
 }
 
-// The 8-bit form: as above, then the field is moved into the window. Returns whether an entry lies below it.
+// The 8-bit form: as above, then the field is moved into the window. Returns whether an entry lies
+// below it.
 template <class Draw>
 HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std::uint32_t base,
-                                       std::uint8_t* codes) {
+                               std::uint8_t* codes) {
   const U32 d;
   const I32 di;  // magnitudes fit in 31 bits, so the cheaper signed compare serves
   const auto lowest = hn::Set(di, static_cast<std::int32_t>((base + 1) << 23));
@@ -219,18 +228,19 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
 }
 
 bool encode8_hashed(const float* x, std::size_t count, std::uint32_t first, std::uint32_t word0,
-                            std::uint32_t word1, std::uint32_t base, std::uint8_t* codes) {
+                    std::uint32_t word1, std::uint32_t base, std::uint8_t* codes) {
   return encode8_groups(x, count, Hashed(first, word0, word1), base, codes);
 }
 bool encode8_nearest(const float* x, std::size_t count, std::uint32_t base, std::uint8_t* codes) {
   return encode8_groups(x, count, Constant{(1U << 22) - 1}, base, codes);
 }
-bool encode8_given(const float* x, std::size_t count, const std::uint32_t* draws, std::uint32_t base,
-                           std::uint8_t* codes) {
+bool encode8_given(const float* x, std::size_t count, const std::uint32_t* draws,
+                   std::uint32_t base, std::uint8_t* codes) {
   return encode8_groups(x, count, Given{draws}, base, codes);
 }
 
-void add8_groups(const std::uint8_t* codes, std::size_t count, std::uint32_t base, float weight, float* y) {
+void add8_groups(const std::uint8_t* codes, std::size_t count, std::uint32_t base, float weight,
+                 float* y) {
   const U32 d;
   const F32 df;
   const Word base_field = hn::Set(d, base), low7 = hn::Set(d, 127);
@@ -261,7 +271,8 @@ HWY_EXPORT(encode8_nearest);
 HWY_EXPORT(encode8_given);
 HWY_EXPORT(add8_groups);
 
-// Draws of a group whose positions cross a multiple of 2^32, made one by one: that is one group in 2^26.
+// Draws of a group whose positions cross a multiple of 2^32, made one by one: that is one group in
+// 2^26.
 struct Draws {
   std::uint32_t values[kGroup] = {};
   Draws(Key key, std::uint64_t first, std::size_t count) {
@@ -269,10 +280,11 @@ struct Draws {
   }
 };
 
-// Calls hashed(from, count, low word of the position, key words) for runs of whole groups, or given(from, draws) for a
-// group whose positions cross a multiple of 2^32.
+// Calls hashed(from, count, low word of the position, key words) for runs of whole groups, or
+// given(from, draws) for a group whose positions cross a multiple of 2^32.
 template <class HashedRun, class GivenGroup>
-void for_draws(std::size_t count, Key key, std::uint64_t first, HashedRun hashed, GivenGroup given) {
+void for_draws(std::size_t count, Key key, std::uint64_t first, HashedRun hashed,
+               GivenGroup given) {
   for (std::size_t from = 0; from < count;) {
     const std::uint64_t position = first + from;
     const std::uint64_t room = ((1ULL << 32) - (position & 0xffffffffU)) / kGroup * kGroup;
@@ -288,41 +300,49 @@ void for_draws(std::size_t count, Key key, std::uint64_t first, HashedRun hashed
   }
 }
 
-std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding, Key key, std::uint64_t first,
-                           std::uint8_t* exponents, std::uint8_t* signs) {
-  if (rounding == Rounding::nearest) return HWY_DYNAMIC_DISPATCH(encode_nearest)(x, count, exponents, signs);
+std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding, Key key,
+                           std::uint64_t first, std::uint8_t* exponents, std::uint8_t* signs) {
+  if (rounding == Rounding::nearest)
+    return HWY_DYNAMIC_DISPATCH(encode_nearest)(x, count, exponents, signs);
   std::uint32_t largest = 0;
   for_draws(
       count, key, first,
-      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0, std::uint32_t word1) {
-        largest = std::max(largest, HWY_DYNAMIC_DISPATCH(encode_hashed)(x + from, run, low, word0, word1,
-                                                                        exponents + from, signs + from / 8));
+      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0,
+          std::uint32_t word1) {
+        largest = std::max(largest,
+                           HWY_DYNAMIC_DISPATCH(encode_hashed)(x + from, run, low, word0, word1,
+                                                               exponents + from, signs + from / 8));
       },
       [&](std::size_t from, const Draws& draws) {
-        largest = std::max(largest, HWY_DYNAMIC_DISPATCH(encode_given)(x + from, kGroup, draws.values,
-                                                                       exponents + from, signs + from / 8));
+        largest = std::max(largest,
+                           HWY_DYNAMIC_DISPATCH(encode_given)(x + from, kGroup, draws.values,
+                                                              exponents + from, signs + from / 8));
       });
   return largest;
 }
 
 // Returns whether an entry lies below the window.
-bool encode8_whole(const float* x, std::size_t count, Rounding rounding, Key key, std::uint64_t first,
-                   std::uint32_t base, std::uint8_t* codes) {
-  if (rounding == Rounding::nearest) return HWY_DYNAMIC_DISPATCH(encode8_nearest)(x, count, base, codes);
+bool encode8_whole(const float* x, std::size_t count, Rounding rounding, Key key,
+                   std::uint64_t first, std::uint32_t base, std::uint8_t* codes) {
+  if (rounding == Rounding::nearest)
+    return HWY_DYNAMIC_DISPATCH(encode8_nearest)(x, count, base, codes);
   bool below = false;
   for_draws(
       count, key, first,
-      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0, std::uint32_t word1) {
-        below |= HWY_DYNAMIC_DISPATCH(encode8_hashed)(x + from, run, low, word0, word1, base, codes + from);
+      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0,
+          std::uint32_t word1) {
+        below |= HWY_DYNAMIC_DISPATCH(encode8_hashed)(x + from, run, low, word0, word1, base,
+                                                      codes + from);
       },
       [&](std::size_t from, const Draws& draws) {
-        below |= HWY_DYNAMIC_DISPATCH(encode8_given)(x + from, kGroup, draws.values, base, codes + from);
+        below |=
+            HWY_DYNAMIC_DISPATCH(encode8_given)(x + from, kGroup, draws.values, base, codes + from);
       });
   return below;
 }
 
-// An entry below the window: zero, or the lowest level with probability |x| / level, decided on integers.
-// |x| / level = m / 2^23 * 2^-s with m the significand and s the distance in binades.
+// An entry below the window: zero, or the lowest level with probability |x| / level, decided on
+// integers. |x| / level = m / 2^23 * 2^-s with m the significand and s the distance in binades.
 bool reaches_lowest(std::uint32_t magnitude, std::uint32_t base, Rounding rounding, Key key,
                     std::uint64_t position) {
   const std::uint32_t field = magnitude >> 23;
@@ -346,8 +366,10 @@ bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::u
   std::uint32_t largest = 0;
   in_groups(
       x.size(),
-      [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* exponents, std::uint8_t* signs) {
-        largest = std::max(largest, encode_whole(x, count, rounding, key, first + from, exponents, signs));
+      [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* exponents,
+          std::uint8_t* signs) {
+        largest = std::max(largest,
+                           encode_whole(x, count, rounding, key, first + from, exponents, signs));
       },
       In<float>{x.data()}, Out<std::uint8_t>{exponents}, Out<Bit>{signs});
   if (largest < 255) return true;
@@ -356,12 +378,13 @@ bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::u
   return true;
 }
 
-void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float weight, std::span<float> y) {
+void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float weight,
+                 std::span<float> y) {
   in_groups(
       y.size(),
-      [&](std::size_t, std::size_t count, const std::uint8_t* exponents, const std::uint8_t* signs, float* y) {
-        HWY_DYNAMIC_DISPATCH(add_groups)(exponents, signs, count, weight, y);
-      },
+      [&](std::size_t, std::size_t count, const std::uint8_t* exponents, const std::uint8_t* signs,
+          float* y) { HWY_DYNAMIC_DISPATCH(add_groups)
+                      (exponents, signs, count, weight, y); },
       In<std::uint8_t>{exponents}, In<Bit>{signs}, InOut<float>{y.data()});
 }
 
@@ -371,8 +394,8 @@ unsigned natural_window(std::span<const float> x) {
   return std::clamp((largest >> 23) + 1, 127U, 254U);
 }
 
-void natural8_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first, unsigned top,
-                     std::uint8_t* codes) {
+void natural8_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
+                     unsigned top, std::uint8_t* codes) {
   const std::uint32_t base = top - 127;
   bool below = false;
   in_groups(

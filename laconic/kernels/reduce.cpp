@@ -1,4 +1,5 @@
-// Reductions. A sum that may reach the wire has 16 virtual lanes whatever the vector width: see sum_of_squares.
+// Reductions. A sum that may reach the wire has 16 virtual lanes whatever the vector width: see
+// sum_of_squares.
 #include "laconic/kernels/reduce.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ std::uint32_t largest_magnitude_run(const float* x, std::size_t count) {
 std::uint8_t largest_byte_run(const std::uint8_t* bytes, std::size_t count) {
   const hn::ScalableTag<std::uint8_t> d;
   auto largest = hn::Zero(d);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) largest = hn::Max(largest, hn::LoadU(d, bytes + i));
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    largest = hn::Max(largest, hn::LoadU(d, bytes + i));
   std::uint8_t lanes[HWY_MAX_BYTES];
   hn::StoreU(largest, d, lanes);
   return *std::max_element(lanes, lanes + hn::Lanes(d));

@@ -17,7 +17,8 @@ inline bool all_finite(std::span<const float> x) { return largest_magnitude(x) <
 // The largest byte; 0 when there is none.
 std::uint8_t largest_byte(ByteView bytes);
 
-// Sum of x[i]^2 in double, over blocks of 4096 entries in 16 lanes; lanes, then blocks, are added in index order.
+// Sum of x[i]^2 in double, over blocks of 4096 entries in 16 lanes; lanes, then blocks, are added
+// in index order.
 double sum_of_squares(std::span<const float> x);
 
 }  // namespace laconic::kernels

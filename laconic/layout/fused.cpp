@@ -1,4 +1,5 @@
-// fused: neighbouring tensors gathered until they have so many bytes, as bucketed training systems do.
+// fused: neighbouring tensors gathered until they have so many bytes, as bucketed training systems
+// do.
 #include "laconic/layout/layout.h"
 
 namespace laconic {
@@ -6,7 +7,8 @@ namespace {
 
 const RegisterLayout fused{{
     .name = "fused",
-    .summary = "Neighbouring tensors together, up to so many bytes of float32; a larger tensor stays alone.",
+    .summary = "Neighbouring tensors together, up to so many bytes of float32; a larger tensor "
+               "stays alone.",
     .paper = "bucketing, as in PyTorch DistributedDataParallel",
     .parameters = {{.name = "bytes",
                     .fallback = "4M",

@@ -1,4 +1,5 @@
-// Plans: rules choose each tensor's operator, then a layout cuts each run of tensors that share one.
+// Plans: rules choose each tensor's operator, then a layout cuts each run of tensors that share
+// one.
 #include "laconic/layout/layout.h"
 
 #include <fnmatch.h>
@@ -96,7 +97,8 @@ bool Rule::fits(const Tensor& tensor) const {
 Rule parse_rule(std::string_view text) {
   const auto at = text.rfind("op=");
   if (at == std::string_view::npos || (at > 0 && text[at - 1] != ','))
-    throw UsageError("rule '" + std::string(text) + "' must end in op=SPEC, as in 'name=*.bias,op=identity'");
+    throw UsageError("rule '" + std::string(text) +
+                     "' must end in op=SPEC, as in 'name=*.bias,op=identity'");
   Rule rule{.op = parse_operator(text.substr(at + 3))};
   // Numbers have the spec language's form; a name is a glob and may hold any character but a comma.
   std::string numbers;
@@ -110,11 +112,19 @@ Rule parse_rule(std::string_view text) {
     rest.remove_prefix(std::min(rest.size(), part.size() + 1));
   }
   const auto number = [](const char* name, const char* fallback, double max, const char* help) {
-    return Parameter{.name = name, .fallback = fallback, .choices = {}, .min = 0, .max = max, .whole = true, .help = help};
+    return Parameter{.name = name,
+                     .fallback = fallback,
+                     .choices = {},
+                     .min = 0,
+                     .max = max,
+                     .whole = true,
+                     .help = help};
   };
   const Args args("rule",
-                  {number("min", "0", 0x1p53, "least entries"), number("max", "9007199254740992", 0x1p53, "most entries"),
-                   number("min_rank", "0", 64, "least dimensions"), number("max_rank", "64", 64, "most dimensions")},
+                  {number("min", "0", 0x1p53, "least entries"),
+                   number("max", "9007199254740992", 0x1p53, "most entries"),
+                   number("min_rank", "0", 64, "least dimensions"),
+                   number("max_rank", "64", 64, "most dimensions")},
                   numbers);
   rule.min_count = args.whole("min");
   rule.max_count = args.whole("max");
@@ -123,16 +133,19 @@ Rule parse_rule(std::string_view text) {
   return rule;
 }
 
-Plan make_plan(const Model& model, std::string_view layout, const Operator& op, std::span<const Rule> rules) {
+Plan make_plan(const Model& model, std::string_view layout, const Operator& op,
+               std::span<const Rule> rules) {
   const auto stages = split_chain(layout);
-  if (stages.size() != 1) throw UsageError("a layout is one word, not '" + std::string(layout) + "'");
+  if (stages.size() != 1)
+    throw UsageError("a layout is one word, not '" + std::string(layout) + "'");
   const LayoutInfo& info = registry().at(stages[0].name);
   const Args args(info.name, info.parameters, stages[0].args);
 
   Plan plan;
   const Layout tensors = slices_of(model);
   std::vector<std::size_t> wanted;
-  for (const Tensor& tensor : model) wanted.push_back(index_in(plan.operators, choose(tensor, op, rules)));
+  for (const Tensor& tensor : model)
+    wanted.push_back(index_in(plan.operators, choose(tensor, op, rules)));
   for (std::size_t from = 0, to = 0; from < tensors.size(); from = to) {
     while (to < tensors.size() && wanted[to] == wanted[from]) ++to;
     info.cut(std::span(tensors).subspan(from, to - from), args, plan.layout);

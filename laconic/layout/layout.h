@@ -1,4 +1,5 @@
-// How a model is cut: slices, each compressed as one. Layer-wise, entire-model or fused is a choice of layout.
+// How a model is cut: slices, each compressed as one. Layer-wise, entire-model or fused is a choice
+// of layout.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,9 @@ using Model = std::vector<Tensor>;
 
 std::size_t count_of(const Model& model);
 
-// A part of the model handled as one. As a matrix it has `rows` (first dimension) times `cols` (all others); a part
-// that is not exactly one tensor, and a tensor of one dimension, is a single column.
+// A part of the model handled as one. As a matrix it has `rows` (first dimension) times `cols` (all
+// others); a part that is not exactly one tensor, and a tensor of one dimension, is a single
+// column.
 struct Slice {
   std::string name;
   std::size_t offset = 0, count = 0;  // position in the whole model, entries
@@ -34,8 +36,8 @@ struct Slice {
 };
 using Layout = std::vector<Slice>;
 
-// A layout's entry in the table. `cut` is given one run of neighbouring tensors that share an operator, as one slice
-// per tensor, and appends the slices it makes of them.
+// A layout's entry in the table. `cut` is given one run of neighbouring tensors that share an
+// operator, as one slice per tensor, and appends the slices it makes of them.
 struct LayoutInfo {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
@@ -61,7 +63,8 @@ struct Rule {
   bool fits(const Tensor& tensor) const;
 };
 
-// Example: parse_rule("name=*.bias,max=1024,op=identity"). Keys: name, min, max, min_rank, max_rank; op comes last.
+// Example: parse_rule("name=*.bias,max=1024,op=identity"). Keys: name, min, max, min_rank,
+// max_rank; op comes last.
 Rule parse_rule(std::string_view text);
 
 // A layout together with the operator of each slice.
@@ -73,8 +76,10 @@ struct Plan {
   const Operator& op(std::size_t slice) const { return operators[operator_of[slice]]; }
 };
 
-// Example: make_plan(model, "fused:4M", parse_operator("natural"), {parse_rule("max=1000,op=identity")}).
-// Neighbouring tensors are merged only when they share an operator.
-Plan make_plan(const Model& model, std::string_view layout, const Operator& op, std::span<const Rule> rules = {});
+// Example: make_plan(model, "fused:4M", parse_operator("natural"),
+// {parse_rule("max=1000,op=identity")}). Neighbouring tensors are merged only when they share an
+// operator.
+Plan make_plan(const Model& model, std::string_view layout, const Operator& op,
+               std::span<const Rule> rules = {});
 
 }  // namespace laconic

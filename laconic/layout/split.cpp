@@ -23,7 +23,8 @@ const RegisterLayout split{{
           const std::size_t most = args.whole("count");
           for (std::size_t from = 0; from < all.count; from += most) {
             const std::size_t count = std::min(most, all.count - from);
-            out.push_back({all.name + "@" + std::to_string(from), all.offset + from, count, count, 1});
+            out.push_back(
+                {all.name + "@" + std::to_string(from), all.offset + from, count, count, 1});
           }
         },
 }};

@@ -9,7 +9,8 @@ const RegisterLayout whole{{
     .summary = "The whole model as one slice: entire-model compression.",
     .paper = "Dutta et al., layer-wise versus entire-model compression (arXiv 1911.08250)",
     .parameters = {},
-    .cut = [](std::span<const Slice> tensors, const Args&, Layout& out) { out.push_back(merge(tensors)); },
+    .cut = [](std::span<const Slice> tensors, const Args&,
+              Layout& out) { out.push_back(merge(tensors)); },
 }};
 
 }  // namespace

@@ -1,5 +1,6 @@
 // feedback: what was not sent is added to the next gradient. Units are those of the gradient.
-// a = e + g; send C(a); e = a - C(a). Invariant: everything sent plus the residual is the sum of all gradients.
+// a = e + g; send C(a); e = a - C(a). Invariant: everything sent plus the residual is the sum of
+// all gradients.
 #include <cmath>
 
 #include "laconic/base/errors.h"
@@ -12,9 +13,11 @@ namespace {
 
 class Feedback : public Memory {
  public:
-  explicit Feedback(const Model& model) : model_(model), residual_(count_of(model)), next_(residual_.size()) {}
+  explicit Feedback(const Model& model)
+      : model_(model), residual_(count_of(model)), next_(residual_.size()) {}
 
-  std::span<const float> compensate(const Slice& slice, std::span<const float> gradient, const StepInfo&) override {
+  std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
+                                    const StepInfo&) override {
     kernels::add(gradient, residual_.data() + slice.offset, next_.data() + slice.offset);
     return std::span(next_).subspan(slice.offset, slice.count);
   }
@@ -46,7 +49,8 @@ class Feedback : public Memory {
 const RegisterMemory feedback{{
     .name = "feedback",
     .summary = "Adds what was not sent to the next gradient (error feedback).",
-    .paper = "Seide et al., 1-bit SGD; Karimireddy et al., Error Feedback Fixes SignSGD (arXiv 1901.09847)",
+    .paper = "Seide et al., 1-bit SGD; Karimireddy et al., Error Feedback Fixes SignSGD (arXiv "
+             "1901.09847)",
     .parameters = {},
     .wants_contraction = true,
     .make = [](const Model& model, const Args&) -> std::unique_ptr<Memory> {

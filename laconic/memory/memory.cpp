@@ -18,8 +18,10 @@ void require_contraction(const std::string& memory, const Plan& plan) {
   for (std::size_t i = 0; i < plan.layout.size(); ++i) {
     const Traits traits = plan.op(i).traits(plan.layout[i].count);
     if (traits.delta && *traits.delta > 0) continue;
-    throw UsageError("memory '" + memory + "' diverges with '" + plan.op(i).spec() + "' on slice '" +
-                     plan.layout[i].name + "', which is no contraction; allowed: operators with a delta above 0 (see list)");
+    throw UsageError(
+        "memory '" + memory + "' diverges with '" + plan.op(i).spec() + "' on slice '" +
+        plan.layout[i].name +
+        "', which is no contraction; allowed: operators with a delta above 0 (see list)");
   }
 }
 
@@ -38,7 +40,8 @@ std::unique_ptr<Memory> make_memory(std::string_view spec, const Model& model, c
   return info.make(model, args);
 }
 
-void save_tensors(const std::string& role, const Model& model, std::span<const float> values, State& state) {
+void save_tensors(const std::string& role, const Model& model, std::span<const float> values,
+                  State& state) {
   for (const Tensor& tensor : model) {
     const auto part = values.first(tensor.count());
     state[role + "/" + tensor.name].assign(part.begin(), part.end());
@@ -70,7 +73,8 @@ void expect_state(const State& state, const std::vector<std::string>& roles, con
     }
   }
   for (const auto& [name, values] : state)
-    if (!known.contains(name)) throw DataError("the state has '" + name + "', which is not remembered here");
+    if (!known.contains(name))
+      throw DataError("the state has '" + name + "', which is not remembered here");
 }
 
 Buffer write_state(const State& state) {

@@ -1,5 +1,5 @@
-// What a worker remembers between steps. A step is a transaction: nothing changes for good before commit, and
-// rollback leaves everything as it was before the step.
+// What a worker remembers between steps. A step is a transaction: nothing changes for good before
+// commit, and rollback leaves everything as it was before the step.
 #pragma once
 
 #include <functional>
@@ -32,14 +32,16 @@ struct Sent {
   void add_to(std::span<float> y, float weight) const { op.add(section, weight, y, keys, scratch); }
 };
 
-// State by name: one array per tensor and role, e.g. "feedback/conv1.weight". Survives a change of layout.
+// State by name: one array per tensor and role, e.g. "feedback/conv1.weight". Survives a change of
+// layout.
 using State = std::map<std::string, std::vector<float>>;
 
 class Memory {
  public:
   virtual ~Memory() = default;
 
-  // Before encoding: what to send for this slice of the gradient. The result stays valid until the step ends.
+  // Before encoding: what to send for this slice of the gradient. The result stays valid until the
+  // step ends.
   virtual std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
                                             const StepInfo& info) = 0;
   // After encoding: what the receivers will decode of it.
@@ -53,7 +55,8 @@ class Memory {
   // Length of what is still owed to the model; 0 when nothing is remembered.
   virtual double residual_norm() const = 0;
   virtual State save() const = 0;
-  // Throws DataError unless the state is one this memory saved for this model; nothing is changed then.
+  // Throws DataError unless the state is one this memory saved for this model; nothing is changed
+  // then.
   virtual void load(const State& state) = 0;
 };
 
@@ -70,14 +73,17 @@ struct RegisterMemory {
   explicit RegisterMemory(MemoryInfo info);
 };
 
-// Example: make_memory("feedback", model, plan). Throws UsageError when the memory cannot go with an operator of the plan.
+// Example: make_memory("feedback", model, plan). Throws UsageError when the memory cannot go with
+// an operator of the plan.
 std::unique_ptr<Memory> make_memory(std::string_view spec, const Model& model, const Plan& plan);
 
 // Cuts an array over the whole model into one entry per tensor, "role/tensor", and back.
-void save_tensors(const std::string& role, const Model& model, std::span<const float> values, State& state);
+void save_tensors(const std::string& role, const Model& model, std::span<const float> values,
+                  State& state);
 std::vector<float> load_tensors(const std::string& role, const Model& model, const State& state);
 
-// Throws DataError unless the state holds exactly these roles of every tensor, each of the tensor's count.
+// Throws DataError unless the state holds exactly these roles of every tensor, each of the tensor's
+// count.
 void expect_state(const State& state, const std::vector<std::string>& roles, const Model& model);
 
 // A state as bytes: a frame of named sections. Reading throws DataError for anything else.

@@ -6,7 +6,8 @@ namespace {
 
 class None : public Memory {
  public:
-  std::span<const float> compensate(const Slice&, std::span<const float> gradient, const StepInfo&) override {
+  std::span<const float> compensate(const Slice&, std::span<const float> gradient,
+                                    const StepInfo&) override {
     return gradient;
   }
   void absorb(const Slice&, const Sent&) override {}
@@ -22,7 +23,9 @@ const RegisterMemory none{{
     .summary = "Nothing is remembered: right for unbiased operators.",
     .paper = "compressed SGD without feedback",
     .parameters = {},
-    .make = [](const Model&, const Args&) -> std::unique_ptr<Memory> { return std::make_unique<None>(); },
+    .make = [](const Model&, const Args&) -> std::unique_ptr<Memory> {
+      return std::make_unique<None>();
+    },
 }};
 
 }  // namespace

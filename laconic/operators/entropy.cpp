@@ -1,7 +1,8 @@
 // entropy: each plane Huffman-coded by zstd, or left as it is where that is not smaller. Lossless.
 //
-// On real gradients the exponent plane of natural compression holds about 3.1 bits of entropy in its 8, and the signs
-// of zeros are left out, so natural+entropy takes about 4.2 bits per entry instead of 9.
+// On real gradients the exponent plane of natural compression holds about 3.1 bits of entropy in
+// its 8, and the signs of zeros are left out, so natural+entropy takes about 4.2 bits per entry
+// instead of 9.
 #include "laconic/codecs/entropy.h"
 
 #include "laconic/base/errors.h"
@@ -11,7 +12,8 @@
 namespace laconic {
 namespace {
 
-// Planes of 16 or 32 bits are coded a byte position at a time: exponents are predictable, low mantissa bytes are not.
+// Planes of 16 or 32 bits are coded a byte position at a time: exponents are predictable, low
+// mantissa bytes are not.
 class EntropyCoder : public Coder {
  public:
   std::size_t min_size(const PlaneShapes& shapes) const override {
@@ -30,7 +32,8 @@ class EntropyCoder : public Coder {
     return sum;
   }
 
-  void encode(const PlaneShapes& shapes, const PlaneViews& planes, Buffer& out, Scratch& scratch) const override {
+  void encode(const PlaneShapes& shapes, const PlaneViews& planes, Buffer& out,
+              Scratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       const std::size_t lanes = lanes_of(shape);
@@ -38,7 +41,8 @@ class EntropyCoder : public Coder {
         ByteView bytes = planes[i];
         if (shape.only_where >= 0) {
           scratch.spare.clear();
-          compact_bits(planes[i], planes[static_cast<std::size_t>(shape.only_where)], scratch.spare);
+          compact_bits(planes[i], planes[static_cast<std::size_t>(shape.only_where)],
+                       scratch.spare);
           bytes = scratch.spare.view();
         } else if (lanes > 1) {
           const auto one = scratch.spare.reset(shape.count);
@@ -50,7 +54,8 @@ class EntropyCoder : public Coder {
     }
   }
 
-  void decode(ByteView section, const PlaneShapes& shapes, const PlaneSpans& planes, Scratch& scratch) const override {
+  void decode(ByteView section, const PlaneShapes& shapes, const PlaneSpans& planes,
+              Scratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       const std::size_t lanes = lanes_of(shape);
@@ -70,17 +75,21 @@ class EntropyCoder : public Coder {
       }
     }
     if (!section.empty())
-      throw DataError("an entropy-coded section has " + std::to_string(section.size()) + " bytes after its end");
+      throw DataError("an entropy-coded section has " + std::to_string(section.size()) +
+                      " bytes after its end");
   }
 
  private:
-  static std::size_t lanes_of(const PlaneShape& shape) { return shape.width > 8 ? shape.width / 8 : 1; }
+  static std::size_t lanes_of(const PlaneShape& shape) {
+    return shape.width > 8 ? shape.width / 8 : 1;
+  }
 };
 
 const RegisterStage entropy{{
     .name = "entropy",
     .role = Role::coder,
-    .summary = "Huffman-codes each plane of symbols (zstd), never larger by more than three bytes per 262144.",
+    .summary = "Huffman-codes each plane of symbols (zstd), never larger by more than three bytes "
+               "per 262144.",
     .paper = "lossless; zstd's literal mode (RFC 8878, section 4.2)",
     .parameters = {},
     .examples = {"entropy"},

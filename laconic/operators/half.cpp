@@ -1,4 +1,5 @@
-// half: 16 bits per entry, rounded to the nearest. fp16 with a power-of-two scale per 4096 entries, or bf16.
+// half: 16 bits per entry, rounded to the nearest. fp16 with a power-of-two scale per 4096 entries,
+// or bf16.
 #include "laconic/kernels/half.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ class Fp16 : public Quantiser {
     return {{.width = 8, .count = blocks_of(count)}, {.width = 16, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&, Scratch& scratch) const override {
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
+              Scratch& scratch) const override {
     scratch.pool.each(blocks_of(x.size()), [&](std::size_t block, unsigned) {
       const auto part = x.subspan(block * kBlock, std::min(kBlock, x.size() - block * kBlock));
       const unsigned top = kernels::fp16_top(part);
@@ -34,22 +36,25 @@ class Fp16 : public Quantiser {
     for (std::size_t block = 0; block < planes[0].size(); ++block) {
       const unsigned top = planes[0][block];
       if (top < 1 || top > 254)
-        throw DataError("a section by 'half' has a block scale of " + std::to_string(top) + "; allowed: 1 to 254");
+        throw DataError("a section by 'half' has a block scale of " + std::to_string(top) +
+                        "; allowed: 1 to 254");
       const std::size_t from = block * kBlock;
-      if (kernels::largest_half(planes[1].data() + 2 * from, std::min(kBlock, count - from)) > kernels::fp16_limit(top))
+      if (kernels::largest_half(planes[1].data() + 2 * from, std::min(kBlock, count - from)) >
+          kernels::fp16_limit(top))
         throw DataError("a section by 'half' has an entry beyond its block's scale");
     }
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch& scratch) const override {
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           Scratch& scratch) const override {
     scratch.pool.each(planes[0].size(), [&](std::size_t block, unsigned) {
       const auto part = y.subspan(block * kBlock, std::min(kBlock, y.size() - block * kBlock));
       kernels::fp16_add(planes[1].data() + 2 * block * kBlock, planes[0][block], weight, part);
     });
   }
 
-  // Relative error at most 2^-11 per entry in the normal range; below it, at most 2^-40 of the block's largest entry,
-  // which over 4096 entries adds less than 2^-66.
+  // Relative error at most 2^-11 per entry in the normal range; below it, at most 2^-40 of the
+  // block's largest entry, which over 4096 entries adds less than 2^-66.
   Traits traits(std::size_t) const override { return {.delta = 1 - 0x1p-22 - 0x1p-60}; }
 };
 
@@ -57,7 +62,8 @@ class Bf16 : public Quantiser {
  public:
   PlaneShapes planes(std::size_t count) const override { return {{.width = 16, .count = count}}; }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&, Scratch&) const override {
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
+              Scratch&) const override {
     return kernels::bf16_encode(x, planes[0].data());
   }
 
@@ -76,9 +82,13 @@ class Bf16 : public Quantiser {
 const RegisterStage half{{
     .name = "half",
     .role = Role::quantiser,
-    .summary = "16-bit floats, rounded to the nearest; fp16 is scaled by a power of two per 4096 entries.",
+    .summary =
+        "16-bit floats, rounded to the nearest; fp16 is scaled by a power of two per 4096 entries.",
     .paper = "IEEE 754 binary16; bfloat16",
-    .parameters = {{.name = "format", .fallback = "fp16", .choices = {"fp16", "bf16"}, .help = "16-bit format"}},
+    .parameters = {{.name = "format",
+                    .fallback = "fp16",
+                    .choices = {"fp16", "bf16"},
+                    .help = "16-bit format"}},
     .examples = {"half", "half:bf16", "half+entropy"},
     .make = [](const Args& args) -> Stage {
       if (args.text("format") == "bf16") return std::make_shared<Bf16>();

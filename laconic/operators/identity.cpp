@@ -1,4 +1,5 @@
-// identity: the floats as they are, 32 bits each. The baseline, and what a chain without a quantiser ends in.
+// identity: the floats as they are, 32 bits each. The baseline, and what a chain without a
+// quantiser ends in.
 #include <algorithm>
 
 #include "laconic/base/errors.h"
@@ -9,7 +10,8 @@
 namespace laconic {
 namespace {
 
-// Sections may start at any address; floats pass through an aligned piece that stays in the first-level cache.
+// Sections may start at any address; floats pass through an aligned piece that stays in the
+// first-level cache.
 template <class Use>
 void in_pieces(ByteView plane, Use use) {
   float piece[1024];
@@ -25,7 +27,8 @@ class Identity : public Quantiser {
  public:
   PlaneShapes planes(std::size_t count) const override { return {{.width = 32, .count = count}}; }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&, Scratch&) const override {
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
+              Scratch&) const override {
     if (!kernels::all_finite(x)) return false;
     if (!x.empty()) std::memcpy(planes[0].data(), x.data(), x.size_bytes());
     return true;
@@ -33,8 +36,10 @@ class Identity : public Quantiser {
 
   void check(const PlaneViews& planes, std::size_t) const override {
     bool finite = true;
-    in_pieces(planes[0], [&](std::span<const float> x, std::size_t) { finite &= kernels::all_finite(x); });
-    if (!finite) throw DataError("a section by 'identity' holds NaN or Inf without being marked so");
+    in_pieces(planes[0],
+              [&](std::span<const float> x, std::size_t) { finite &= kernels::all_finite(x); });
+    if (!finite)
+      throw DataError("a section by 'identity' holds NaN or Inf without being marked so");
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch&) const override {
@@ -43,7 +48,9 @@ class Identity : public Quantiser {
     });
   }
 
-  Traits traits(std::size_t) const override { return {.unbiased = true, .omega = 0.0, .delta = 1.0}; }
+  Traits traits(std::size_t) const override {
+    return {.unbiased = true, .omega = 0.0, .delta = 1.0};
+  }
 };
 
 const RegisterStage identity{{

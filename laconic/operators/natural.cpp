@@ -1,8 +1,10 @@
-// natural: each entry rounded to a power of two, up or down at random so that the mean is the entry.
-// Horvath et al., "Natural Compression for Distributed Deep Learning", definition 1 and theorem 3.
+// natural: each entry rounded to a power of two, up or down at random so that the mean is the
+// entry. Horvath et al., "Natural Compression for Distributed Deep Learning", definition 1 and
+// theorem 3.
 //
-// Decisions the paper leaves open: a subnormal entry becomes 0 or 2^-126, without bias; entries above 2^127 stay at
-// 2^127; -0 becomes 0; NaN and Inf are refused (the frame carries such a slice uncompressed).
+// Decisions the paper leaves open: a subnormal entry becomes 0 or 2^-126, without bias; entries
+// above 2^127 stay at 2^127; -0 becomes 0; NaN and Inf are refused (the frame carries such a slice
+// uncompressed).
 #include "laconic/kernels/natural.h"
 
 #include <algorithm>
@@ -42,12 +44,14 @@ class Natural9 : public Quantiser {
     return {{.width = 8, .count = count}, {.width = 1, .count = count, .only_where = 0}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys, Scratch& scratch) const override {
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              Scratch& scratch) const override {
     std::atomic<bool> finite = true;
     scratch.pool.each(pieces_of(x.size(), kPiece), [&](std::size_t piece, unsigned) {
       const std::size_t from = piece * kPiece;
-      if (!kernels::natural_encode(part_of(x, piece, kPiece), rounding_, keys.own, keys.first + from,
-                                   planes[0].data() + from, planes[1].data() + from / 8))
+      if (!kernels::natural_encode(part_of(x, piece, kPiece), rounding_, keys.own,
+                                   keys.first + from, planes[0].data() + from,
+                                   planes[1].data() + from / 8))
         finite = false;
     });
     return finite;
@@ -58,7 +62,8 @@ class Natural9 : public Quantiser {
       throw DataError("a section by 'natural' has an exponent of 255; allowed: 0 to 254");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch& scratch) const override {
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           Scratch& scratch) const override {
     scratch.pool.each(pieces_of(y.size(), kPiece), [&](std::size_t piece, unsigned) {
       const std::size_t from = piece * kPiece;
       kernels::natural_add(planes[0].data() + from, planes[1].data() + from / 8, weight,
@@ -72,7 +77,8 @@ class Natural9 : public Quantiser {
   Rounding rounding_;
 };
 
-// 8 bits: sign and 7 bits of exponent in a window per 4096 entries, whose top is a plane of its own.
+// 8 bits: sign and 7 bits of exponent in a window per 4096 entries, whose top is a plane of its
+// own.
 class Natural8 : public Quantiser {
  public:
   explicit Natural8(Rounding rounding) : rounding_(rounding) {}
@@ -81,7 +87,8 @@ class Natural8 : public Quantiser {
     return {{.width = 8, .count = pieces_of(count, kWindow)}, {.width = 8, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys, Scratch& scratch) const override {
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              Scratch& scratch) const override {
     scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
       const auto part = part_of(x, window, kWindow);
       const unsigned top = kernels::natural_window(part);
@@ -100,7 +107,8 @@ class Natural8 : public Quantiser {
                         "; allowed: 127 to 254");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch& scratch) const override {
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           Scratch& scratch) const override {
     scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
       kernels::natural8_add(planes[1].data() + window * kWindow, planes[0][window], weight,
                             part_of(y, window, kWindow));
@@ -117,17 +125,20 @@ class Natural8 : public Quantiser {
 const RegisterStage natural{{
     .name = "natural",
     .role = Role::quantiser,
-    .summary = "Rounds to powers of two, at random without bias; 9 bits, or 8 with a window per 4096 entries.",
+    .summary = "Rounds to powers of two, at random without bias; 9 bits, or 8 with a window per "
+               "4096 entries.",
     .paper = "Horvath et al., Natural Compression for Distributed Deep Learning (arXiv 1905.10988)",
-    .parameters = {{.name = "bits", .fallback = "9", .choices = {"8", "9"}, .help = "bits per entry"},
-                   {.name = "rounding",
-                    .fallback = "stochastic",
-                    .choices = {"stochastic", "nearest"},
-                    .help = "nearest draws nothing and is biased"}},
+    .parameters =
+        {{.name = "bits", .fallback = "9", .choices = {"8", "9"}, .help = "bits per entry"},
+         {.name = "rounding",
+          .fallback = "stochastic",
+          .choices = {"stochastic", "nearest"},
+          .help = "nearest draws nothing and is biased"}},
     .examples = {"natural", "natural:8", "natural:nearest", "natural:8,nearest", "natural+entropy",
                  "natural:8+entropy"},
     .make = [](const Args& args) -> Stage {
-      const auto rounding = args.text("rounding") == "nearest" ? Rounding::nearest : Rounding::stochastic;
+      const auto rounding =
+          args.text("rounding") == "nearest" ? Rounding::nearest : Rounding::stochastic;
       if (args.text("bits") == "8") return std::make_shared<Natural8>(rounding);
       return std::make_shared<Natural9>(rounding);
     },

@@ -28,9 +28,11 @@ PlaneViews views(const PlaneSpans& spans) {
   return result;
 }
 
-[[noreturn]] void refuse_order(std::string_view spec, const StageInfo& before, const StageInfo& after) {
-  throw UsageError(std::string(spec) + ": '" + after.name + "' (a " + std::string(role_name(after.role)) +
-                   ") cannot follow '" + before.name + "' (a " + std::string(role_name(before.role)) +
+[[noreturn]] void refuse_order(std::string_view spec, const StageInfo& before,
+                               const StageInfo& after) {
+  throw UsageError(std::string(spec) + ": '" + after.name + "' (a " +
+                   std::string(role_name(after.role)) + ") cannot follow '" + before.name +
+                   "' (a " + std::string(role_name(before.role)) +
                    "); allowed: at most one quantiser, then at most one coder");
 }
 
@@ -73,7 +75,8 @@ std::size_t Operator::max_size(std::size_t count) const {
   return chain_->coder ? chain_->coder->max_size(shapes) : shapes.size();
 }
 
-bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch) const {
+bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,
+                      Scratch& scratch) const {
   const auto shapes = chain_->quantiser->planes(x.size());
   if (!chain_->coder) {
     const std::size_t start = out.size();
@@ -116,7 +119,8 @@ void Operator::check(ByteView section, std::size_t count, Scratch& scratch) cons
   read(section, count, scratch);
 }
 
-void Operator::add(ByteView section, float weight, std::span<float> y, const Keys&, Scratch& scratch) const {
+void Operator::add(ByteView section, float weight, std::span<float> y, const Keys&,
+                   Scratch& scratch) const {
   chain_->quantiser->add(read(section, y.size(), scratch), weight, y, scratch);
 }
 
@@ -126,7 +130,8 @@ Traits Operator::traits(std::size_t count) const { return chain_->quantiser->tra
 
 std::vector<std::string> example_specs() {
   std::vector<std::string> specs;
-  for (const auto& stage : stages()) specs.insert(specs.end(), stage.examples.begin(), stage.examples.end());
+  for (const auto& stage : stages())
+    specs.insert(specs.end(), stage.examples.begin(), stage.examples.end());
   return specs;
 }
 

@@ -17,14 +17,17 @@ class Operator {
   // An upper bound on the bytes encode appends for `count` entries.
   std::size_t max_size(std::size_t count) const;
 
-  // Appends x as one section and returns true. Returns false, with nothing appended, when x holds NaN or Inf.
-  [[nodiscard]] bool encode(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  // Appends x as one section and returns true. Returns false, with nothing appended, when x holds
+  // NaN or Inf.
+  [[nodiscard]] bool encode(std::span<const float> x, Buffer& out, const Keys& keys,
+                            Scratch& scratch) const;
 
   // Throws DataError unless `section` is a whole, valid section of `count` entries.
   void check(ByteView section, std::size_t count, Scratch& scratch) const;
 
   // y += weight * decoded. Checks first: when it throws DataError, y is as it was.
-  void add(ByteView section, float weight, std::span<float> y, const Keys& keys, Scratch& scratch) const;
+  void add(ByteView section, float weight, std::span<float> y, const Keys& keys,
+           Scratch& scratch) const;
 
   // The canonical spelling: parse_operator(spec()) is this operator again.
   const std::string& spec() const;
@@ -42,10 +45,12 @@ class Operator {
   std::shared_ptr<const Chain> chain_;
 };
 
-// Example: parse_operator("natural+entropy"). Throws UsageError that names the mistake and what is allowed.
+// Example: parse_operator("natural+entropy"). Throws UsageError that names the mistake and what is
+// allowed.
 Operator parse_operator(std::string_view spec);
 
-// Every chain that the registered stages give as an example: what laws, golden frames, fuzzing and benchmarks run over.
+// Every chain that the registered stages give as an example: what laws, golden frames, fuzzing and
+// benchmarks run over.
 std::vector<std::string> example_specs();
 
 }  // namespace laconic

@@ -1,4 +1,5 @@
-// Working memory for operators: kept between calls, so that steady state allocates nothing. One per calling thread.
+// Working memory for operators: kept between calls, so that steady state allocates nothing. One per
+// calling thread.
 #pragma once
 
 #include "laconic/base/buffer.h"

@@ -10,7 +10,8 @@
 namespace laconic::trainer {
 namespace {
 
-// Fisher-Yates; the upper half of a 64-bit product picks without a division, with a bias below 2^-32.
+// Fisher-Yates; the upper half of a 64-bit product picks without a division, with a bias below
+// 2^-32.
 void permute(std::span<std::uint32_t> order, Key key) {
   for (std::size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[static_cast<std::size_t>((key.bits(i) >> 32) * i >> 32)]);
@@ -18,7 +19,8 @@ void permute(std::span<std::uint32_t> order, Key key) {
 
 }  // namespace
 
-Batches::Batches(std::size_t images, std::size_t workers, std::size_t batch, Split split, std::uint64_t seed)
+Batches::Batches(std::size_t images, std::size_t workers, std::size_t batch, Split split,
+                 std::uint64_t seed)
     : workers_(workers),
       batch_(batch),
       split_(split),
@@ -26,8 +28,8 @@ Batches::Batches(std::size_t images, std::size_t workers, std::size_t batch, Spl
       steps_(batch * workers == 0 ? 0 : images / (batch * workers)),
       dealt_(images) {
   if (steps_ == 0)
-    throw UsageError(std::to_string(workers) + " workers with batches of " + std::to_string(batch) + " need more than the " +
-                     std::to_string(images) + " images there are");
+    throw UsageError(std::to_string(workers) + " workers with batches of " + std::to_string(batch) +
+                     " need more than the " + std::to_string(images) + " images there are");
   std::iota(dealt_.begin(), dealt_.end(), 0U);
   permute(dealt_, key_.fork(0));
 }
@@ -46,8 +48,9 @@ void Batches::shuffle(std::uint64_t epoch) {
 std::span<const std::uint32_t> Batches::at(std::uint64_t step, std::size_t worker) {
   shuffle(step / steps_);
   const auto in_epoch = static_cast<std::size_t>(step % steps_);
-  const std::size_t from = split_ == Split::reshuffled ? (in_epoch * workers_ + worker) * batch_
-                                                       : worker * (order_.size() / workers_) + in_epoch * batch_;
+  const std::size_t from = split_ == Split::reshuffled
+                               ? (in_epoch * workers_ + worker) * batch_
+                               : worker * (order_.size() / workers_) + in_epoch * batch_;
   return std::span(order_).subspan(from, batch_);
 }
 

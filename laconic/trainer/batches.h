@@ -1,4 +1,5 @@
-// Which images a worker sees in a step: a function of seed and step alone, so a resumed run goes on with the same.
+// Which images a worker sees in a step: a function of seed and step alone, so a resumed run goes on
+// with the same.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,13 @@ enum class Split {
 class Batches {
  public:
   // Throws UsageError when there are too few images for one step.
-  Batches(std::size_t images, std::size_t workers, std::size_t batch, Split split, std::uint64_t seed);
+  Batches(std::size_t images, std::size_t workers, std::size_t batch, Split split,
+          std::uint64_t seed);
 
   std::uint64_t steps_per_epoch() const { return steps_; }
 
-  // The images of one worker in one step; the last, incomplete step of an epoch is left out. Valid until the next call.
+  // The images of one worker in one step; the last, incomplete step of an epoch is left out. Valid
+  // until the next call.
   std::span<const std::uint32_t> at(std::uint64_t step, std::size_t worker);
 
  private:

@@ -42,8 +42,10 @@ std::size_t big_endian(const std::uint8_t* at) {
 std::vector<std::size_t> idx_shape(const std::string& path, const std::vector<std::uint8_t>& bytes,
                                    std::size_t dimensions) {
   const std::size_t header = 4 + 4 * dimensions;
-  if (bytes.size() < header || bytes[0] != 0 || bytes[1] != 0 || bytes[2] != 8 || bytes[3] != dimensions)
-    throw DataError(path + ": not an IDX file of bytes with " + std::to_string(dimensions) + " dimensions");
+  if (bytes.size() < header || bytes[0] != 0 || bytes[1] != 0 || bytes[2] != 8 ||
+      bytes[3] != dimensions)
+    throw DataError(path + ": not an IDX file of bytes with " + std::to_string(dimensions) +
+                    " dimensions");
   std::vector<std::size_t> shape;
   std::size_t product = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
@@ -52,13 +54,15 @@ std::vector<std::size_t> idx_shape(const std::string& path, const std::vector<st
     if (product > kMostBytes) break;
   }
   if (product != bytes.size() - header)
-    throw DataError(path + ": the IDX header does not fit the " + std::to_string(bytes.size()) + " bytes of the file");
+    throw DataError(path + ": the IDX header does not fit the " + std::to_string(bytes.size()) +
+                    " bytes of the file");
   return shape;
 }
 
 std::string find_file(const std::string& folder, const std::string& name) {
   for (const char* end : {"", ".gz"})
-    if (std::filesystem::is_regular_file(folder + "/" + name + end)) return folder + "/" + name + end;
+    if (std::filesystem::is_regular_file(folder + "/" + name + end))
+      return folder + "/" + name + end;
   throw UsageError("no " + name + " or " + name + ".gz in '" + folder +
                    "'; a data folder holds the four official files of MNIST or Fashion-MNIST");
 }
@@ -72,15 +76,16 @@ Images read_images(const std::string& folder, const std::string& prefix, std::si
   const auto shape = idx_shape(images_path, images.pixels, 3);
   const auto labels = idx_shape(labels_path, images.labels, 1);
   if (shape[0] != labels[0])
-    throw DataError(images_path + " has " + std::to_string(shape[0]) + " images, " + labels_path + " has " +
-                    std::to_string(labels[0]) + " labels");
+    throw DataError(images_path + " has " + std::to_string(shape[0]) + " images, " + labels_path +
+                    " has " + std::to_string(labels[0]) + " labels");
   images.rows = shape[1];
   images.cols = shape[2];
   images.pixels.erase(images.pixels.begin(), images.pixels.begin() + 16);
   images.labels.erase(images.labels.begin(), images.labels.begin() + 8);
   for (const std::uint8_t label : images.labels)
     if (label >= classes)
-      throw DataError(labels_path + ": label " + std::to_string(label) + "; allowed: 0 to " + std::to_string(classes - 1));
+      throw DataError(labels_path + ": label " + std::to_string(label) + "; allowed: 0 to " +
+                      std::to_string(classes - 1));
   return images;
 }
 
@@ -90,16 +95,20 @@ Data load_data(const std::string& name_or_folder) {
   const bool named = name_or_folder == "fashion-mnist";
   const std::string folder = named ? kDebianFolder : name_or_folder;
   if (!std::filesystem::is_directory(folder))
-    throw UsageError(named ? "no Fashion-MNIST in " + folder + "; install the Debian package dataset-fashion-mnist"
-                           : "no data set '" + name_or_folder + "'; allowed: fashion-mnist, or a folder with IDX files");
+    throw UsageError(named ? "no Fashion-MNIST in " + folder +
+                                 "; install the Debian package dataset-fashion-mnist"
+                           : "no data set '" + name_or_folder +
+                                 "'; allowed: fashion-mnist, or a folder with IDX files");
   Data data;
-  data.name = named ? name_or_folder : std::filesystem::path(folder).lexically_normal().filename().string();
+  data.name =
+      named ? name_or_folder : std::filesystem::path(folder).lexically_normal().filename().string();
   if (data.name.empty()) data.name = folder;
   data.train = read_images(folder, "train", data.classes);
   data.test = read_images(folder, "t10k", data.classes);
   if (data.train.rows != data.test.rows || data.train.cols != data.test.cols)
     throw DataError("the training and test images of '" + folder + "' differ in size");
-  if (data.train.count() == 0 || data.test.count() == 0) throw DataError("'" + folder + "' holds no images");
+  if (data.train.count() == 0 || data.test.count() == 0)
+    throw DataError("'" + folder + "' holds no images");
   return data;
 }
 

@@ -21,8 +21,9 @@ struct Data {
   std::size_t classes = 10;
 };
 
-// "fashion-mnist" (from Debian's package dataset-fashion-mnist) or a folder with the four official IDX files of MNIST or
-// Fashion-MNIST, gzipped or not. Throws UsageError naming the missing file, DataError for files that are something else.
+// "fashion-mnist" (from Debian's package dataset-fashion-mnist) or a folder with the four official
+// IDX files of MNIST or Fashion-MNIST, gzipped or not. Throws UsageError naming the missing file,
+// DataError for files that are something else.
 Data load_data(const std::string& name_or_folder);
 
 }  // namespace laconic::trainer

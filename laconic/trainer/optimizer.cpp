@@ -16,7 +16,8 @@ class Sgd : public Optimizer {
       : options_(options), model_(model), velocity_(options.momentum > 0 ? count_of(model) : 0) {}
 
   // v = momentum v + g; x -= lr v, or x -= lr (g + momentum v) with Nesterov.
-  void update(std::span<float> x, std::span<const float> gradient, float lr, std::uint64_t) override {
+  void update(std::span<float> x, std::span<const float> gradient, float lr,
+              std::uint64_t) override {
     const float m = options_.momentum, decay = options_.weight_decay;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float g = gradient[i] + decay * x[i];
@@ -31,7 +32,10 @@ class Sgd : public Optimizer {
     return state;
   }
   void load(const State& state) override {
-    expect_state(state, velocity_.empty() ? std::vector<std::string>() : std::vector<std::string>{"velocity"}, model_);
+    expect_state(
+        state,
+        velocity_.empty() ? std::vector<std::string>() : std::vector<std::string>{"velocity"},
+        model_);
     if (!velocity_.empty()) velocity_ = load_tensors("velocity", model_, state);
   }
 
@@ -46,7 +50,8 @@ class AdamW : public Optimizer {
   AdamW(const OptimizerOptions& options, const Model& model)
       : options_(options), model_(model), mean_(count_of(model)), square_(mean_.size()) {}
 
-  void update(std::span<float> x, std::span<const float> gradient, float lr, std::uint64_t step) override {
+  void update(std::span<float> x, std::span<const float> gradient, float lr,
+              std::uint64_t step) override {
     const float b1 = options_.beta1, b2 = options_.beta2, decay = 1 - lr * options_.weight_decay;
     const double t = static_cast<double>(step) + 1;
     const auto fix1 = static_cast<float>(1 / (1 - std::pow(static_cast<double>(b1), t)));
@@ -55,7 +60,8 @@ class AdamW : public Optimizer {
       const float g = gradient[i];
       mean_[i] = b1 * mean_[i] + (1 - b1) * g;
       square_[i] = b2 * square_[i] + (1 - b2) * g * g;
-      x[i] = decay * x[i] - lr * (mean_[i] * fix1) / (std::sqrt(square_[i] * fix2) + options_.epsilon);
+      x[i] =
+          decay * x[i] - lr * (mean_[i] * fix1) / (std::sqrt(square_[i] * fix2) + options_.epsilon);
     }
   }
 
@@ -78,14 +84,17 @@ class AdamW : public Optimizer {
 };
 
 void require(bool fits, const char* what, float value, const char* allowed) {
-  if (!fits) throw UsageError(std::string(what) + " " + std::to_string(value) + "; allowed: " + allowed);
+  if (!fits)
+    throw UsageError(std::string(what) + " " + std::to_string(value) + "; allowed: " + allowed);
 }
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const Model& model) {
-  require(options.momentum >= 0 && options.momentum < 1, "momentum", options.momentum, "0 to below 1");
-  require(options.weight_decay >= 0 && std::isfinite(options.weight_decay), "weight decay", options.weight_decay, "0 or more");
+  require(options.momentum >= 0 && options.momentum < 1, "momentum", options.momentum,
+          "0 to below 1");
+  require(options.weight_decay >= 0 && std::isfinite(options.weight_decay), "weight decay",
+          options.weight_decay, "0 or more");
   if (options.kind == "sgd") return std::make_unique<Sgd>(options, model);
   if (options.kind == "adamw") return std::make_unique<AdamW>(options, model);
   throw UsageError("no optimiser '" + options.kind + "'; known: adamw sgd");

@@ -1,4 +1,5 @@
-// Optimisers over a flat model, and the learning rate of a step. Their state is saved by tensor name.
+// Optimisers over a flat model, and the learning rate of a step. Their state is saved by tensor
+// name.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,8 @@ struct OptimizerOptions {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  virtual void update(std::span<float> parameters, std::span<const float> gradient, float lr, std::uint64_t step) = 0;
+  virtual void update(std::span<float> parameters, std::span<const float> gradient, float lr,
+                      std::uint64_t step) = 0;
   virtual State save() const = 0;
   virtual void load(const State& state) = 0;
 };
@@ -30,9 +32,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const
 
 struct Schedule {
   float lr = 0.05F;
-  std::uint64_t warmup = 0;         // steps of linear warm-up
-  std::string decay = "constant";   // constant, linear or cosine, from the end of warm-up to the last step
-  std::uint64_t steps = 1;          // of the whole run
+  std::uint64_t warmup = 0;  // steps of linear warm-up
+  std::string decay =
+      "constant";           // constant, linear or cosine, from the end of warm-up to the last step
+  std::uint64_t steps = 1;  // of the whole run
 
   float at(std::uint64_t step) const;
 };

@@ -24,8 +24,8 @@ class LeNet5 : public Net {
  public:
   explicit LeNet5(const Data& data) {
     if (data.train.rows != 28 || data.train.cols != 28)
-      throw UsageError("model lenet5 takes images of 28 x 28, not " + std::to_string(data.train.rows) + " x " +
-                       std::to_string(data.train.cols));
+      throw UsageError("model lenet5 takes images of 28 x 28, not " +
+                       std::to_string(data.train.rows) + " x " + std::to_string(data.train.cols));
     conv1_ = register_module("conv1", torch::nn::Conv2d(1, 20, 5));
     conv2_ = register_module("conv2", torch::nn::Conv2d(20, 50, 5));
     fc1_ = register_module("fc1", torch::nn::Linear(800, 500));
@@ -63,7 +63,8 @@ struct Entry {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> list = {
-      {{"lenet5", "LeNet-5 (20/50/500), 431,080 parameters"}, [](const Data& d) { return std::make_shared<LeNet5>(d); }},
+      {{"lenet5", "LeNet-5 (20/50/500), 431,080 parameters"},
+       [](const Data& d) { return std::make_shared<LeNet5>(d); }},
       {{"perceptron", "one hidden layer of 32, 25,450 parameters"},
        [](const Data& d) { return std::make_shared<Perceptron>(d); }},
   };
@@ -101,11 +102,13 @@ struct Replica::Network {
   }
 
   // Images as floats, and their labels.
-  static std::pair<torch::Tensor, torch::Tensor> batch(const Images& images, std::size_t count,
-                                                       const std::function<std::size_t(std::size_t)>& which) {
+  static std::pair<torch::Tensor, torch::Tensor> batch(
+      const Images& images, std::size_t count,
+      const std::function<std::size_t(std::size_t)>& which) {
     const std::size_t size = images.rows * images.cols;
     const auto n = static_cast<std::int64_t>(count);
-    auto x = torch::empty({n, 1, static_cast<std::int64_t>(images.rows), static_cast<std::int64_t>(images.cols)});
+    auto x = torch::empty(
+        {n, 1, static_cast<std::int64_t>(images.rows), static_cast<std::int64_t>(images.cols)});
     auto y = torch::empty({n}, torch::kLong);
     float* to = x.data_ptr<float>();
     for (std::size_t i = 0; i < count; ++i) {
@@ -126,7 +129,8 @@ const std::vector<ModelInfo>& models() {
   return list;
 }
 
-Replica::Replica(const std::string& name, const Data& data, std::uint64_t seed) : network_(std::make_unique<Network>()) {
+Replica::Replica(const std::string& name, const Data& data, std::uint64_t seed)
+    : network_(std::make_unique<Network>()) {
   Network& n = *network_;
   n.net = make_net(name, data);
   std::int64_t count = 0;
@@ -141,7 +145,9 @@ Replica::Replica(const std::string& name, const Data& data, std::uint64_t seed) 
     torch::Tensor tensor = item.value();
     const std::int64_t size = tensor.numel();
     if (tensor.dim() > 1) weight = tensor;
-    const auto values = n.flat(n.parameters).subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+    const auto values =
+        n.flat(n.parameters)
+            .subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
     initialise(values, weight, key.fork(static_cast<std::uint64_t>(offset)));
     tensor.set_data(n.parameters.narrow(0, offset, size).view(tensor.sizes()));
     tensor.mutable_grad() = n.gradient.narrow(0, offset, size).view(tensor.sizes());

@@ -1,4 +1,5 @@
-// One worker's copy of a network. Torch is behind this wall: no other header of the trainer needs it.
+// One worker's copy of a network. Torch is behind this wall: no other header of the trainer needs
+// it.
 #pragma once
 
 #include <memory>
@@ -24,13 +25,15 @@ struct Score {
 
 class Replica {
  public:
-  // The same seed gives the same parameters on every rank. Throws UsageError for an unknown model or images it cannot take.
+  // The same seed gives the same parameters on every rank. Throws UsageError for an unknown model
+  // or images it cannot take.
   Replica(const std::string& model, const Data& data, std::uint64_t seed);
   ~Replica();
 
   const Model& model() const;
 
-  // All tensors one after the other, in the order of model(). Writing to parameters() changes the network.
+  // All tensors one after the other, in the order of model(). Writing to parameters() changes the
+  // network.
   std::span<float> parameters();
   std::span<float> gradient();
 

@@ -18,11 +18,14 @@ class CallbackTransport : public Transport {
     if (!callbacks_.all_reduce || size() == 1) return Transport::all_reduce(values, deadline);
     guarded(deadline, [&] { callbacks_.all_reduce(values, deadline); });
     // What a host's all-reduce sends is its own affair; a ring is the least it can be.
-    bytes_sent_ += 2 * values.size_bytes() * static_cast<std::uint64_t>(size() - 1) / static_cast<std::uint64_t>(size());
+    rounds_ += 2 * static_cast<std::uint64_t>(size() - 1);
+    bytes_sent_ += 2 * values.size_bytes() * static_cast<std::uint64_t>(size() - 1) /
+                   static_cast<std::uint64_t>(size());
   }
 
  protected:
-  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives, const Deadline& deadline) override {
+  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                   const Deadline& deadline) override {
     guarded(deadline, [&] { callbacks_.exchange(sends, receives, deadline); });
   }
 
@@ -53,9 +56,10 @@ const RegisterTransport callbacks{{
 
 std::unique_ptr<Transport> make_callback_transport(Callbacks callbacks) {
   if (callbacks.size < 1 || callbacks.rank < 0 || callbacks.rank >= callbacks.size)
-    throw UsageError("rank " + std::to_string(callbacks.rank) + " of " + std::to_string(callbacks.size) +
-                     "; allowed: 0 to size - 1, size at least 1");
-  if (!callbacks.exchange && callbacks.size > 1) throw UsageError("a callback transport needs 'exchange'");
+    throw UsageError("rank " + std::to_string(callbacks.rank) + " of " +
+                     std::to_string(callbacks.size) + "; allowed: 0 to size - 1, size at least 1");
+  if (!callbacks.exchange && callbacks.size > 1)
+    throw UsageError("a callback transport needs 'exchange'");
   return std::make_unique<CallbackTransport>(std::move(callbacks));
 }
 

@@ -1,4 +1,5 @@
-// A transport whose exchange is somebody else's: torch.distributed, a test, any messaging layer the host program has.
+// A transport whose exchange is somebody else's: torch.distributed, a test, any messaging layer the
+// host program has.
 #pragma once
 
 #include <functional>
@@ -8,8 +9,9 @@
 
 namespace laconic {
 
-// What the host provides. `exchange` starts all sends and receives, then waits for all until the deadline; it throws (any
-// std::exception) when it cannot. The collectives are optional: without them they are made from exchange.
+// What the host provides. `exchange` starts all sends and receives, then waits for all until the
+// deadline; it throws (any std::exception) when it cannot. The collectives are optional: without
+// them they are made from exchange.
 struct Callbacks {
   int rank = 0, size = 1;
   std::function<void(std::span<const Send>, std::span<const Receive>, const Deadline&)> exchange;

@@ -1,4 +1,5 @@
-// threads: a message is a pointer to the sender's bytes; the receiver copies them and tells the sender, who waits.
+// threads: a message is a pointer to the sender's bytes; the receiver copies them and tells the
+// sender, who waits.
 #include "laconic/transports/threads.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 namespace laconic {
 namespace {
 
-// A sender's message. It is the sender's until it is done; who holds the sender's place may say that it is.
+// A sender's message. It is the sender's until it is done; who holds the sender's place may say
+// that it is.
 struct Message {
   ByteView bytes;
   bool done = false;
@@ -51,7 +53,8 @@ class Threads : public Transport {
   int size() const override { return static_cast<int>(group_->places.size()); }
 
  protected:
-  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives, const Deadline& deadline) override {
+  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                   const Deadline& deadline) override {
     std::vector<Message> messages(sends.size());
     Withdraw posted{*this, sends, messages};
     for (; posted.count < sends.size(); ++posted.count) {
@@ -81,7 +84,8 @@ class Threads : public Transport {
       queue.pop_front();
     }
     const std::size_t sent = message->bytes.size();
-    if (sent == receive.bytes.size() && sent > 0) std::memcpy(receive.bytes.data(), message->bytes.data(), sent);
+    if (sent == receive.bytes.size() && sent > 0)
+      std::memcpy(receive.bytes.data(), message->bytes.data(), sent);
     {
       Place& sender = at(receive.from);
       const std::lock_guard lock(sender.mutex);
@@ -89,9 +93,10 @@ class Threads : public Transport {
       sender.changed.notify_all();
     }
     if (sent != receive.bytes.size())
-      throw TransportError("rank " + std::to_string(receive.from) + " sent " + std::to_string(sent) +
-                           " bytes where rank " + std::to_string(rank_) + " expects " +
-                           std::to_string(receive.bytes.size()) + " (" + std::string(deadline.operation) + ")");
+      throw TransportError("rank " + std::to_string(receive.from) + " sent " +
+                           std::to_string(sent) + " bytes where rank " + std::to_string(rank_) +
+                           " expects " + std::to_string(receive.bytes.size()) + " (" +
+                           std::string(deadline.operation) + ")");
   }
 
   void await(Message& message, int to, const Deadline& deadline) {
@@ -101,9 +106,11 @@ class Threads : public Transport {
 
   // Waits at this rank's place for `peer` to do something.
   template <class Done>
-  void wait(std::unique_lock<std::mutex>& lock, int peer, const Deadline& deadline, const char* what, Done done) {
+  void wait(std::unique_lock<std::mutex>& lock, int peer, const Deadline& deadline,
+            const char* what, Done done) {
     while (!done()) {
-      if (mine().left[static_cast<std::size_t>(peer)]) fail(peer, "has left while ", what, "", deadline);
+      if (mine().left[static_cast<std::size_t>(peer)])
+        fail(peer, "has left while ", what, "", deadline);
       if (mine().changed.wait_until(lock, deadline.at) == std::cv_status::timeout && !done())
         fail(peer, "does not answer: ", what, " within " + seconds(deadline), deadline);
     }
@@ -118,11 +125,13 @@ class Threads : public Transport {
 
   [[noreturn]] void fail(int peer, const char* verb, const char* what, const std::string& when,
                          const Deadline& deadline) const {
-    throw TransportError("rank " + std::to_string(peer) + " " + verb + "rank " + std::to_string(rank_) +
-                         " waits for it " + what + when + " (" + std::string(deadline.operation) + ")");
+    throw TransportError("rank " + std::to_string(peer) + " " + verb + "rank " +
+                         std::to_string(rank_) + " waits for it " + what + when + " (" +
+                         std::string(deadline.operation) + ")");
   }
 
-  // On the way out, takes back messages nobody took, and waits for those being copied: their bytes are the caller's.
+  // On the way out, takes back messages nobody took, and waits for those being copied: their bytes
+  // are the caller's.
   struct Withdraw {
     Threads& self;
     std::span<const Send> sends;

@@ -1,0 +1,243 @@
+// laconic compare: the same model, data and seeds with one recipe after the other. What `./run`
+// does.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/text.h"
+#include "cli/trainer/link.h"
+#include "cli/trainer/options.h"
+#include "cli/trainer/progress.h"
+#include "cli/trainer/summaries.h"
+#include "laconic/base/errors.h"
+#include "laconic/base/file.h"
+#include "laconic/version.h"
+#include "report_page.h"
+
+namespace laconic::cli {
+namespace {
+
+struct Options {
+  std::string data = "fashion-mnist", link = "100mbit,1ms", report = "report.html";
+  std::vector<std::string> recipes = {"dense", "natural", "natural-8", "natural-entropy"};
+  std::uint64_t seeds = 3;
+  trainer::Settings settings;
+  bool json = false;
+};
+
+// All runs of one recipe.
+struct Runs {
+  Recipe recipe;
+  std::vector<std::uint64_t> seeds;
+  std::vector<trainer::Result> results;
+};
+
+struct Summary {
+  double accuracy = 0, accuracy_min = 1, accuracy_max = 0, ratio = 1, traffic_per_step = 0,
+         step_seconds = 0, exposed_seconds = 0, link_seconds = 0;
+};
+
+Summary summarise(const Runs& runs, const Link& link) {
+  Summary s;
+  const double n = static_cast<double>(runs.results.size());
+  double wire = 0, dense = 0;
+  for (const auto& result : runs.results) {
+    const auto& last = result.evaluations.back();
+    const double steps = static_cast<double>(std::max<std::uint64_t>(1, last.step));
+    s.accuracy += last.accuracy / n;
+    s.accuracy_min = std::min(s.accuracy_min, last.accuracy);
+    s.accuracy_max = std::max(s.accuracy_max, last.accuracy);
+    wire += static_cast<double>(last.totals.wire_bytes);
+    dense += static_cast<double>(last.totals.dense_bytes);
+    s.traffic_per_step += static_cast<double>(last.totals.traffic_bytes) / steps / n;
+    s.step_seconds += last.totals.step_seconds() / steps / n;
+    s.exposed_seconds += last.totals.exposed_seconds() / steps / n;
+    s.link_seconds += link.step_seconds(last.totals, last.step) / n;
+  }
+  s.ratio = wire > 0 ? dense / wire : 1;
+  return s;
+}
+
+// What a dense ring sends per rank and step.
+double ring_bytes(std::size_t parameters, std::size_t workers) {
+  return 2.0 * static_cast<double>(workers - 1) / static_cast<double>(workers) * 4 *
+         static_cast<double>(parameters);
+}
+
+std::string bytes_text(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB"};
+  int unit = 0;
+  for (; unit < 3 && bytes >= 1024; ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 2, units[unit]);
+}
+
+void print_table(const std::vector<Runs>& all, const Options& o, const Link& link) {
+  const double ring = ring_bytes(all.front().results.front().parameters, o.settings.workers);
+  fmt::print("\n{:<18} {:>9} {:>13} {:>7} {:>12} {:>9} {:>9} {:>12}\n", "recipe", "accuracy",
+             "min - max", "ratio", "traffic/step", "step", "exposed", "on the link");
+  for (const Runs& runs : all) {
+    const Summary s = summarise(runs, link);
+    fmt::print("{:<18} {:>7.2f} % {:>13} {:>6.2f}x {:>12} {:>6.1f} ms {:>6.1f} ms {:>9.1f} ms\n",
+               runs.recipe.name, 100 * s.accuracy,
+               fmt::format("{:.2f} - {:.2f}", 100 * s.accuracy_min, 100 * s.accuracy_max), s.ratio,
+               bytes_text(s.traffic_per_step), 1e3 * s.step_seconds, 1e3 * s.exposed_seconds,
+               1e3 * s.link_seconds);
+  }
+  fmt::print("\n");
+  print_wrapped(fmt::format("{} on {}, {} workers, batches of {}, {} seed{}. ratio: dense gradient "
+                            "bytes / frame bytes. traffic: bytes a "
+                            "rank really sent per step; a dense ring sends {}. step, exposed: "
+                            "measured here, where ranks are threads and "
+                            "sending costs nothing. on the link: computed for {} from the bytes "
+                            "really sent and the seconds really "
+                            "measured.",
+                            o.settings.model, o.data, o.settings.workers, o.settings.batch, o.seeds,
+                            o.seeds == 1 ? "" : "s", bytes_text(ring), link.text),
+                0);
+}
+
+Json runs_json(const Runs& runs) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < runs.results.size(); ++i) {
+    Json evaluations = Json::array();
+    for (const auto& e : runs.results[i].evaluations)
+      evaluations.push_back(Json::parse(write_evaluation(e)));
+    list.push_back({{"seed", runs.seeds[i]}, {"evaluations", evaluations}});
+  }
+  return list;
+}
+
+Json report_json(const std::vector<Runs>& all, const Options& o, const Link& link) {
+  const auto& s = o.settings;
+  const std::size_t parameters = all.front().results.front().parameters;
+  Json recipes = Json::array();
+  for (const Runs& runs : all) {
+    const Summary m = summarise(runs, link);
+    recipes.push_back({{"name", runs.recipe.name},
+                       {"op", runs.recipe.op},
+                       {"memory", runs.recipe.memory},
+                       {"layout", runs.recipe.layout},
+                       {"exchange", runs.recipe.exchange},
+                       {"summary",
+                        {{"accuracy", m.accuracy},
+                         {"accuracy_min", m.accuracy_min},
+                         {"accuracy_max", m.accuracy_max},
+                         {"ratio", m.ratio},
+                         {"traffic_bytes_per_step", m.traffic_per_step},
+                         {"dense_traffic_bytes_per_step", ring_bytes(parameters, s.workers)},
+                         {"step_seconds", m.step_seconds},
+                         {"exposed_seconds_per_step", m.exposed_seconds},
+                         {"link_step_seconds", m.link_seconds}}},
+                       {"runs", runs_json(runs)}});
+  }
+  return {{"program", "laconic " LACONIC_VERSION},
+          {"title", fmt::format("{} on {}, {} workers", s.model, o.data, s.workers)},
+          {"data", o.data},
+          {"model", s.model},
+          {"parameters", parameters},
+          {"workers", s.workers},
+          {"epochs", s.epochs},
+          {"batch", s.batch},
+          {"optimizer", s.optimizer.kind},
+          {"lr", s.lr},
+          {"seeds", all.front().seeds},
+          {"link",
+           {{"text", link.text},
+            {"bits_per_second", link.bits_per_second},
+            {"latency_seconds", link.latency_seconds}}},
+          {"command", "laconic compare"},
+          {"recipes", recipes}};
+}
+
+// The page with its data in place. "</" would end the script element that holds it.
+std::string page_of(const Json& report) {
+  constexpr std::string_view kPlace = "\"@LACONIC_REPORT@\"";
+  std::string data = report.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t at = 0; (at = data.find("</", at)) != std::string::npos; at += 3)
+    data.replace(at, 2, "<\\/");
+  std::string page(kReportPage);
+  return page.replace(page.find(kPlace), kPlace.size(), data);
+}
+
+// One run after the other, each seed through all recipes. Returns false when it was interrupted.
+bool train_all(const Options& o, const trainer::Data& data, std::vector<Runs>& all) {
+  ProgressBar bar;
+  std::size_t number = 0;
+  for (std::uint64_t seed = 1; seed <= o.seeds; ++seed) {
+    for (Runs& runs : all) {
+      const std::string title =
+          fmt::format("{}/{} {}", ++number, all.size() * o.seeds, runs.recipe.name);
+      auto settings = o.settings;
+      settings.recipe = runs.recipe;
+      settings.seed = seed;
+      const trainer::Observer observer{.step =
+                                           [&](const trainer::Progress& p) {
+                                             bar.show(title, p.step, p.steps, p.done_here,
+                                                      p.seconds);
+                                           },
+                                       .evaluation = {},
+                                       .stop = &interrupted()};
+      auto result = trainer::train(settings, data, {}, observer);
+      bar.clear();
+      if (!result.finished()) return false;
+      if (!o.json)
+        fmt::print("{:<26} seed {}: {:.2f} %\n", title, seed,
+                   100 * result.evaluations.back().accuracy);
+      std::fflush(stdout);
+      runs.seeds.push_back(seed);
+      runs.results.push_back(std::move(result));
+    }
+  }
+  return true;
+}
+
+void run(Options o) {
+  const Link link = parse_link(o.link);
+  if (o.seeds < 1 || o.seeds > 1000)
+    throw UsageError(fmt::format("{} seeds; allowed: 1 to 1000", o.seeds));
+  std::vector<Runs> all;
+  for (const auto& name : o.recipes) all.push_back({find_recipe(name), {}, {}});
+  if (all.empty()) throw UsageError("nothing to compare: --recipes names none");
+  const trainer::Data data = trainer::load_data(o.data);
+  o.data = data.name;
+  if (!train_all(o, data, all))
+    fmt::print(stderr, "laconic: stopped; what was finished is shown\n");
+  std::erase_if(all, [](const Runs& runs) { return runs.results.empty(); });
+  if (all.empty()) return;
+  const Json report = report_json(all, o, link);
+  if (!o.report.empty()) write_file(o.report, as_bytes(page_of(report)));
+  if (o.json) return print_json(report);
+  print_table(all, o, link);
+  if (!o.report.empty()) fmt::print("\nPlots: {}\n", o.report);
+}
+
+const RegisterCommand command{{
+    .name = "compare",
+    .summary = kCompareSummary,
+    .examples = {"laconic compare",
+                 "laconic compare --recipes dense,natural,mine.json --seeds 5 --epochs 3",
+                 "laconic compare --link 1gbit,200us --report nightly.html --json"},
+    .attach =
+        [](CLI::App& app) {
+          const auto o = std::make_shared<Options>();
+          o->settings.evaluations = 5;
+          app.add_option("--recipes", o->recipes, "Recipes to compare, built-in or FILE.json")
+              ->delimiter(',')
+              ->default_str("dense,natural,natural-8,natural-entropy");
+          app.add_option("--seeds", o->seeds, "Runs of each recipe, with seeds 1, 2, ...")
+              ->capture_default_str();
+          app.add_option("--link", o->link, "Link whose step time is computed: rate,latency")
+              ->capture_default_str();
+          app.add_option("--report", o->report, "Page to write; empty for none")
+              ->capture_default_str();
+          app.add_flag("--json", o->json, "Print the report's data as JSON");
+          add_training_options(app, o->data, o->settings);
+          return [o](const Globals&) { run(*o); };
+        },
+}};
+
+}  // namespace
+}  // namespace laconic::cli

@@ -1,0 +1,50 @@
+// Options of a training run.
+#include "cli/trainer/options.h"
+
+#include <csignal>
+
+#include <CLI/CLI.hpp>
+
+namespace laconic::cli {
+namespace {
+
+std::atomic<bool> stop = false;
+
+extern "C" void on_signal(int signal) {
+  stop = true;
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+void add_training_options(CLI::App& app, std::string& data, trainer::Settings& s) {
+  app.add_option("--data", data, "fashion-mnist, or a folder with the four IDX files")
+      ->capture_default_str();
+  app.add_option("--model", s.model, "lenet5 or perceptron")->capture_default_str();
+  app.add_option("--workers", s.workers, "Ranks, as threads")->capture_default_str();
+  app.add_option("--batch", s.batch, "Images per worker and step")->capture_default_str();
+  app.add_option("--epochs", s.epochs, "Passes over the training images")->capture_default_str();
+  app.add_option("--steps", s.steps, "Steps, instead of epochs");
+  app.add_option("--lr", s.lr, "Learning rate")->capture_default_str();
+  app.add_option("--warmup", s.warmup, "Steps of linear warm-up")->capture_default_str();
+  app.add_option("--decay", s.decay, "constant, linear or cosine, down to the last step")
+      ->capture_default_str();
+  app.add_option("--optimizer", s.optimizer.kind, "sgd or adamw")->capture_default_str();
+  app.add_option("--momentum", s.optimizer.momentum, "Of sgd")->capture_default_str();
+  app.add_flag("--nesterov", s.optimizer.nesterov, "Nesterov's momentum");
+  app.add_option("--weight-decay", s.optimizer.weight_decay, "Weight decay")->capture_default_str();
+  app.add_flag_callback(
+      "--sharded", [&s] { s.split = trainer::Split::sharded; },
+      "Each worker keeps its own share of the images; without it they are dealt anew every epoch");
+  app.add_option("--evaluate-every", s.evaluate_every,
+                 "Steps between evaluations; 0: a few in all");
+  app.add_option("--timeout", s.timeout_seconds, "Seconds after which a silent rank is an error")
+      ->capture_default_str();
+}
+
+const std::atomic<bool>& interrupted() {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_signal);
+  return stop;
+}
+
+}  // namespace laconic::cli

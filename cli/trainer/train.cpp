@@ -1,0 +1,114 @@
+// laconic train: one run of one recipe.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/text.h"
+#include "cli/trainer/options.h"
+#include "cli/trainer/progress.h"
+#include "cli/trainer/summaries.h"
+#include "laconic/base/errors.h"
+
+namespace laconic::cli {
+namespace {
+
+struct Options {
+  std::string data = "fashion-mnist", recipe;
+  Recipe own{.name = "own"};  // from --op, --memory, --layout, --exchange, --rule
+  trainer::Settings settings;
+  trainer::Output output;
+  bool json = false;
+};
+
+void print_evaluation(const trainer::Evaluation& e) {
+  fmt::print(
+      "step {:>7}  epoch {:>6.2f}  loss {:.4f}  accuracy {:.2f} %  sent {} of {} dense bytes per "
+      "rank{}\n",
+      e.step, e.epoch, e.loss, 100 * e.accuracy, with_commas(e.totals.wire_bytes),
+      with_commas(e.totals.dense_bytes),
+      e.skipped > 0 ? fmt::format("  {} steps skipped: not finite", e.skipped) : "");
+  std::fflush(stdout);
+}
+
+void print_result(const Options& options, const trainer::Result& result) {
+  const trainer::Evaluation& last = result.evaluations.back();
+  const double ratio = last.totals.wire_bytes > 0 ? static_cast<double>(last.totals.dense_bytes) /
+                                                        static_cast<double>(last.totals.wire_bytes)
+                                                  : 1;
+  fmt::print("{}: {:.2f} % after {} steps, ratio {:.2f}", options.settings.recipe.name,
+             100 * last.accuracy, last.step, ratio);
+  if (!options.output.folder.empty()) fmt::print(", all in {}/", options.output.folder);
+  fmt::print("\n");
+}
+
+void run(Options options, const Globals&) {
+  if (!options.recipe.empty())
+    options.settings.recipe = find_recipe(options.recipe);
+  else
+    options.settings.recipe = options.own;
+  const trainer::Data data = trainer::load_data(options.data);
+  ProgressBar bar;
+  const trainer::Observer observer{.step =
+                                       [&](const trainer::Progress& p) {
+                                         bar.show(options.settings.recipe.name, p.step, p.steps,
+                                                  p.done_here, p.seconds);
+                                       },
+                                   .evaluation =
+                                       [&](const trainer::Evaluation& e) {
+                                         bar.clear();
+                                         if (options.json)
+                                           fmt::print("{}\n", write_evaluation(e));
+                                         else
+                                           print_evaluation(e);
+                                         std::fflush(stdout);
+                                       },
+                                   .stop = &interrupted()};
+  const trainer::Result result = trainer::train(options.settings, data, options.output, observer);
+  bar.clear();
+  if (!result.finished()) {
+    fmt::print(stderr, "laconic: stopped after {} of {} steps{}\n", result.step, result.steps,
+               options.output.folder.empty() ? "" : "; --resume goes on from there");
+    return;
+  }
+  if (!options.json) print_result(options, result);
+}
+
+const RegisterCommand command{{
+    .name = "train",
+    .summary = kTrainSummary,
+    .examples = {"laconic train --recipe natural-entropy --epochs 3 --out run1",
+                 "laconic train --op natural:8 --memory feedback --layout whole --steps 500",
+                 "laconic train --recipe natural-entropy --epochs 3 --out run1 --resume",
+                 "laconic train --recipe dense --steps 301 --out grads --record 0,100,300"},
+    .attach =
+        [](CLI::App& app) {
+          const auto o = std::make_shared<Options>();
+          auto* recipe = app.add_option("--recipe", o->recipe,
+                                        "A built-in recipe, or FILE.json; see laconic list");
+          for (auto* own :
+               {app.add_option("--op", o->own.op, "Operator")->capture_default_str(),
+                app.add_option("--memory", o->own.memory, "Memory")->capture_default_str(),
+                app.add_option("--layout", o->own.layout, "Layout")->capture_default_str(),
+                app.add_option("--exchange", o->own.exchange, "Exchange")->capture_default_str(),
+                app.add_option("--rule", o->own.rules,
+                               "Operator for some tensors: name=*.bias,op=identity")})
+            own->excludes(recipe);
+          add_training_options(app, o->data, o->settings);
+          app.add_option("--seed", o->settings.seed, "Same seed, same run")->capture_default_str();
+          app.add_option("--out", o->output.folder,
+                         "Folder for metrics.jsonl, checkpoint.lac and model.lac");
+          app.add_option("--checkpoint-every", o->output.checkpoint_every,
+                         "Steps between checkpoints; 0: at the end");
+          app.add_flag("--resume", o->output.resume,
+                       "Go on with the run in --out, if there is one");
+          app.add_option("--record", o->output.record, "Steps whose gradients are written as .npz")
+              ->delimiter(',');
+          app.add_flag("--json", o->json, "Print each evaluation as a line of JSON");
+          return [o](const Globals& globals) { run(*o, globals); };
+        },
+}};
+
+}  // namespace
+}  // namespace laconic::cli

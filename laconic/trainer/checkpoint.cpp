@@ -1,0 +1,125 @@
+// Layout of the file: "LACC", u8 version, u32 length of the JSON, the JSON, the state as a frame,
+// CRC-32C of all before.
+#include "laconic/trainer/checkpoint.h"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "laconic/base/errors.h"
+#include "laconic/base/file.h"
+#include "laconic/codecs/crc32c.h"
+#include "laconic/codecs/varint.h"
+
+namespace laconic::trainer {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint8_t kVersion = 1;
+
+json totals_to_json(const Totals& t) {
+  return {t.wire_bytes,         t.traffic_bytes,    t.dense_bytes,
+          t.compute_seconds,    t.compress_seconds, t.exchange_seconds,
+          t.decompress_seconds, t.update_seconds,   t.rounds};
+}
+
+Totals totals_from_json(const json& j) {
+  return {.wire_bytes = j.at(0),
+          .traffic_bytes = j.at(1),
+          .dense_bytes = j.at(2),
+          .rounds = j.at(8),
+          .compute_seconds = j.at(3),
+          .compress_seconds = j.at(4),
+          .exchange_seconds = j.at(5),
+          .decompress_seconds = j.at(6),
+          .update_seconds = j.at(7)};
+}
+
+// State under a prefix, in and out of the one state of the file.
+void put_under(const std::string& prefix, const State& part, State& all) {
+  for (const auto& [name, values] : part) all[prefix + name] = values;
+}
+State take_under(const std::string& prefix, const State& all) {
+  State part;
+  for (const auto& [name, values] : all)
+    if (name.starts_with(prefix)) part[name.substr(prefix.size())] = values;
+  return part;
+}
+
+std::string rank_prefix(std::size_t rank) { return "rank" + std::to_string(rank) + "/"; }
+
+json facts_of(const Checkpoint& c) {
+  json evaluations = json::array();
+  for (const Evaluation& evaluation : c.evaluations)
+    evaluations.push_back(write_evaluation(evaluation));
+  // JSON's shortest decimal form of a double keeps it to its last bit.
+  return {{"settings", c.settings},
+          {"step", c.step},
+          {"totals", totals_to_json(c.totals)},
+          {"loss_sums", c.loss_sums},
+          {"loss_count", c.loss_count},
+          {"skipped", c.skipped},
+          {"ranks", c.memories.size()},
+          {"evaluations", evaluations}};
+}
+
+Checkpoint parse(ByteView bytes) {
+  if (bytes.size() < 13 || as_text(bytes.first(4)) != "LACC") throw DataError("not a checkpoint");
+  if (crc32c(bytes.first(bytes.size() - 4)) != load<std::uint32_t>(bytes.data() + bytes.size() - 4))
+    throw DataError("the checkpoint is damaged or cut short: its checksum does not match");
+  if (bytes[4] != kVersion)
+    throw DataError("the checkpoint has version " + std::to_string(bytes[4]) +
+                    "; this build reads " + std::to_string(kVersion));
+  ByteReader in(bytes.subspan(5, bytes.size() - 9));
+  const json facts =
+      json::parse(as_text(in.take(in.number<std::uint32_t>("the length"), "the facts")));
+  const State all = read_state(in.rest());
+  Checkpoint c;
+  c.settings = facts.at("settings");
+  c.step = facts.at("step");
+  c.totals = totals_from_json(facts.at("totals"));
+  for (const auto& sum : facts.at("loss_sums"))
+    c.loss_sums.push_back(sum.is_null() ? NAN : sum.get<double>());
+  c.loss_count = facts.at("loss_count");
+  c.skipped = facts.at("skipped");
+  for (const auto& line : facts.at("evaluations")) c.evaluations.push_back(read_evaluation(line));
+  c.parameters = take_under("model/", all);
+  c.optimizer = take_under("optimizer/", all);
+  for (std::size_t rank = 0; rank < facts.at("ranks").get<std::size_t>(); ++rank)
+    c.memories.push_back(take_under(rank_prefix(rank), all));
+  return c;
+}
+
+}  // namespace
+
+void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+  State all;
+  put_under("model/", checkpoint.parameters, all);
+  put_under("optimizer/", checkpoint.optimizer, all);
+  for (std::size_t rank = 0; rank < checkpoint.memories.size(); ++rank)
+    put_under(rank_prefix(rank), checkpoint.memories[rank], all);
+  const std::string facts = facts_of(checkpoint).dump();
+  Buffer out;
+  out.append(as_bytes("LACC"));
+  out.append_number(kVersion);
+  out.append_number(static_cast<std::uint32_t>(facts.size()));
+  out.append(as_bytes(facts));
+  out.append(write_state(all).view());
+  out.append_number(crc32c(out.view()));
+  write_file(path, out.view());
+}
+
+std::optional<Checkpoint> read_checkpoint(const std::string& path) {
+  if (!std::filesystem::exists(path)) return {};
+  const Buffer file = read_file(path);
+  try {
+    return parse(file.view());
+  } catch (const DataError& error) {
+    throw DataError(path + ": " + error.what());
+  } catch (const json::exception& error) {
+    throw DataError(path + ": the checkpoint's facts cannot be read: " + error.what());
+  }
+}
+
+}  // namespace laconic::trainer

@@ -1,0 +1,29 @@
+// A run on disk: written whole or not at all, and refused when a byte is wrong.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "laconic/memory/memory.h"
+#include "laconic/trainer/metrics.h"
+
+namespace laconic::trainer {
+
+struct Checkpoint {
+  std::string settings;    // JSON: what must be the same when the run goes on
+  std::uint64_t step = 0;  // steps done
+  Totals totals;
+  std::vector<double> loss_sums;  // by rank, since the last evaluation
+  std::uint64_t loss_count = 0, skipped = 0;
+  std::vector<Evaluation> evaluations;
+  State parameters, optimizer;
+  std::vector<State> memories;  // by rank
+};
+
+void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
+
+// Nothing when there is no such file. Throws DataError when it is damaged or something else.
+std::optional<Checkpoint> read_checkpoint(const std::string& path);
+
+}  // namespace laconic::trainer

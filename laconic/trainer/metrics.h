@@ -1,0 +1,38 @@
+// What a run tells about itself: one evaluation is one line of metrics.jsonl.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace laconic::trainer {
+
+// Sums since the start of the run, of rank 0.
+struct Totals {
+  std::uint64_t wire_bytes = 0, traffic_bytes = 0, dense_bytes = 0, rounds = 0;
+  double compute_seconds = 0, compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0,
+         update_seconds = 0;
+
+  // Nothing overlaps with computing yet, so all of it is exposed.
+  double exposed_seconds() const {
+    return compress_seconds + exchange_seconds + decompress_seconds;
+  }
+  double step_seconds() const { return compute_seconds + update_seconds + exposed_seconds(); }
+};
+
+struct Evaluation {
+  std::uint64_t step = 0;
+  double epoch = 0;
+  double loss = 0;       // on the training batches since the last evaluation, mean over ranks
+  double test_loss = 0;  // on the test images
+  double accuracy = 0;   // on the test images
+  double residual_norm = 0;
+  std::uint64_t skipped = 0;  // steps rolled back because of NaN or Inf, since the start
+  Totals totals;
+};
+
+// One JSON object on one line, and back. Reading throws DataError.
+std::string write_evaluation(const Evaluation& evaluation);
+Evaluation read_evaluation(const std::string& line);
+
+}  // namespace laconic::trainer

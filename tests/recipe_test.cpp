@@ -1,0 +1,79 @@
+// Recipes: values that survive JSON, and ranks that agree on them or stop with a sentence.
+#include "laconic/exchange/recipe.h"
+
+#include <thread>
+
+#include "support.h"
+
+namespace laconic::testing {
+namespace {
+
+TEST(Recipe, BuiltInOnesMakeAggregatorsAndSurviveJson) {
+  const Model model = {{"w", {30, 10}}, {"b", {30}}};
+  for (const Recipe& recipe : recipes()) {
+    SCOPED_TRACE(recipe.name);
+    EXPECT_EQ(read_recipe(write_recipe(recipe)), recipe);
+    EXPECT_EQ(find_recipe(recipe.name), recipe);
+    EXPECT_FALSE(recipe.summary.empty());
+    auto ends = make_thread_transports(1);
+    const auto aggregator = make_aggregator({.model = model, .recipe = recipe}, *ends[0]);
+    std::vector<float> gradient = gaussian(330);
+    EXPECT_TRUE(aggregator->average(gradient, {}).finite);
+  }
+}
+
+TEST(Recipe, MistakesAreNamed) {
+  const auto refusal = [](const std::string& json) {
+    return message_of<UsageError>([&] { read_recipe(json); });
+  };
+  EXPECT_EQ(refusal("[]"), "a recipe must be one JSON object");
+  EXPECT_EQ(refusal("{"), "a recipe must be one JSON object");
+  EXPECT_EQ(refusal("{}"), "a recipe needs a 'name'");
+  EXPECT_EQ(refusal(R"({"name":"x","operator":"natural"})"),
+            "a recipe has no 'operator'; allowed: name op memory layout exchange rules summary");
+  EXPECT_EQ(refusal(R"({"name":"x","op":3})"), "a recipe's 'op' must be text, not 3");
+  EXPECT_NE(refusal(R"({"name":"x","op":"natrual"})").find("no operator 'natrual'"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"name":"x","rules":["max=3"]})").find("must end in op=SPEC"),
+            std::string::npos);
+  EXPECT_NE(message_of<UsageError>([] {
+              find_recipe("natura");
+            }).find("no recipe 'natura'; known: dense"),
+            std::string::npos);
+  EXPECT_THROW(find_recipe("/nowhere/mine.json"), UsageError);
+}
+
+TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {
+  const Agreement mine{.model = {{"w", {10}}}, .recipe = find_recipe("natural"), .seed = 1};
+  const auto messages_with = [&](const Agreement& other) {
+    auto ends = make_thread_transports(3);
+    std::vector<std::string> messages(3);
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&, rank] {
+        try {
+          make_aggregator(rank == 2 ? other : mine, *ends[rank]);
+        } catch (const UsageError& error) {
+          messages[rank] = error.what();
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(messages[0], messages[1]);
+    EXPECT_EQ(messages[0], messages[2]);
+    return messages[0];
+  };
+  EXPECT_EQ(messages_with(mine), "");
+  Agreement other = mine;
+  other.seed = 2;
+  EXPECT_EQ(messages_with(other), "ranks disagree on the seed: rank 0 has 1, rank 2 has 2");
+  other = mine;
+  other.model[0].shape = {11};
+  EXPECT_EQ(messages_with(other),
+            R"(ranks disagree on the model: rank 0 has [["w",[10]]], rank 2 has [["w",[11]]])");
+  other = mine;
+  other.recipe.layout = "whole";
+  EXPECT_NE(messages_with(other).find("ranks disagree on the recipe"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace laconic::testing

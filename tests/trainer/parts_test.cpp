@@ -1,0 +1,275 @@
+// The trainer's parts that need no network: batches, optimisers, schedules, metrics, checkpoints,
+// data files.
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "../support.h"
+#include "laconic/base/file.h"
+#include "laconic/trainer/batches.h"
+#include "laconic/trainer/checkpoint.h"
+#include "laconic/trainer/data.h"
+#include "laconic/trainer/optimizer.h"
+
+namespace laconic::trainer {
+namespace {
+
+using laconic::testing::message_of;
+
+std::filesystem::path fresh_folder(const std::string& name) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("laconic-" + std::to_string(getpid()) + "-" + name);
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+TEST(Batches, AnEpochDealsEveryImageAtMostOnce) {
+  for (const Split split : {Split::reshuffled, Split::sharded}) {
+    Batches batches(103, 4, 5, split, 1);
+    EXPECT_EQ(batches.steps_per_epoch(), 5U);
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      std::multiset<std::uint32_t> seen;
+      for (std::uint64_t step = 0; step < 5; ++step)
+        for (std::size_t worker = 0; worker < 4; ++worker)
+          for (const auto image : batches.at(epoch * 5 + step, worker)) seen.insert(image);
+      EXPECT_EQ(seen.size(), 100U);
+      EXPECT_EQ(std::set<std::uint32_t>(seen.begin(), seen.end()).size(), 100U);
+      EXPECT_LT(*seen.rbegin(), 103U);
+    }
+  }
+}
+
+std::set<std::uint32_t> images_of(Split split, std::uint64_t epoch, std::size_t worker) {
+  Batches batches(100, 4, 5, split, 7);
+  std::set<std::uint32_t> images;
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    const auto part = batches.at(epoch * 5 + step, worker);
+    images.insert(part.begin(), part.end());
+  }
+  return images;
+}
+
+TEST(Batches, ShardedWorkersKeepTheirShareReshuffledOnesDoNot) {
+  EXPECT_EQ(images_of(Split::sharded, 0, 2), images_of(Split::sharded, 1, 2));
+  EXPECT_NE(images_of(Split::reshuffled, 0, 2), images_of(Split::reshuffled, 1, 2));
+}
+
+TEST(Batches, AStepDependsOnSeedAndNumberAloneNotOnWhatWasAskedBefore) {
+  Batches forward(100, 4, 5, Split::reshuffled, 7), jump(100, 4, 5, Split::reshuffled, 7),
+      other(100, 4, 5, Split::reshuffled, 8);
+  for (std::uint64_t step = 0; step < 13; ++step) forward.at(step, 1);
+  EXPECT_TRUE(std::ranges::equal(forward.at(13, 1), jump.at(13, 1)));
+  EXPECT_FALSE(std::ranges::equal(forward.at(13, 1), other.at(13, 1)));
+}
+
+TEST(Batches, TooFewImagesAreRefused) {
+  EXPECT_EQ(message_of<UsageError>([] { Batches(10, 4, 5, Split::reshuffled, 1); }),
+            "4 workers with batches of 5 need more than the 10 images there are");
+  EXPECT_THROW(Batches(10, 4, 0, Split::reshuffled, 1), UsageError);
+}
+
+const Model kModel = {{"a", {2}}, {"b", {1}}};
+
+TEST(Optimizer, SgdByHand) {
+  for (const bool nesterov : {false, true}) {
+    const auto sgd =
+        make_optimizer({.momentum = 0.5F, .nesterov = nesterov, .weight_decay = 0.25F}, kModel);
+    std::vector<float> x = {1, 2, 4};
+    const std::vector<float> g = {1, 0, -1};
+    sgd->update(x, g, 0.5F, 0);  // g + decay x = 1.25, 0.5, 0; v the same
+    EXPECT_EQ(x, nesterov ? (std::vector<float>{0.0625F, 1.625F, 4})
+                          : (std::vector<float>{0.375F, 1.75F, 4}));
+  }
+  const auto sgd = make_optimizer({.momentum = 0.5F}, kModel);
+  std::vector<float> x = {0, 0, 0};
+  for (std::uint64_t step = 0; step < 3; ++step)
+    sgd->update(x, std::vector<float>{1, 1, 1}, 1, step);
+  EXPECT_EQ(x[0], -(1 + 1.5F + 1.75F));
+}
+
+TEST(Optimizer, AdamWsFirstStepIsTheLearningRate) {
+  const auto adam = make_optimizer({.kind = "adamw", .weight_decay = 0.1F}, kModel);
+  std::vector<float> x = {1, 1, 1};
+  adam->update(x, std::vector<float>{5, -0.001F, 0}, 0.01F, 0);
+  EXPECT_NEAR(x[0], 0.999 - 0.01, 1e-6);
+  EXPECT_NEAR(x[1], 0.999 + 0.01, 1e-5);
+  EXPECT_NEAR(x[2], 0.999, 1e-6);
+}
+
+TEST(Optimizer, StateGoesOn) {
+  for (const char* kind : {"sgd", "adamw"}) {
+    const auto a = make_optimizer({.kind = kind}, kModel),
+               b = make_optimizer({.kind = kind}, kModel);
+    std::vector<float> x = {1, 2, 3};
+    for (std::uint64_t step = 0; step < 3; ++step)
+      a->update(x, std::vector<float>{1, 2, 3}, 0.1F, step);
+    b->load(a->save());
+    auto y = x;
+    a->update(x, std::vector<float>{1, 2, 3}, 0.1F, 3);
+    b->update(y, std::vector<float>{1, 2, 3}, 0.1F, 3);
+    EXPECT_EQ(x, y) << kind;
+    EXPECT_THROW(b->load({{"velocity/a", {1}}}), DataError);
+  }
+}
+
+TEST(Optimizer, MistakesAreNamed) {
+  EXPECT_EQ(message_of<UsageError>([] { make_optimizer({.kind = "adam"}, kModel); }),
+            "no optimiser 'adam'; known: adamw sgd");
+  EXPECT_THROW(make_optimizer({.momentum = 1}, kModel), UsageError);
+  EXPECT_THROW(make_optimizer({.weight_decay = -1}, kModel), UsageError);
+  EXPECT_THROW(check_schedule({.lr = 0}), UsageError);
+  EXPECT_THROW(check_schedule({.decay = "exp"}), UsageError);
+}
+
+TEST(Schedule, WarmsUpAndDecays) {
+  const Schedule linear{.lr = 1, .warmup = 4, .decay = "linear", .steps = 14},
+      cosine{.lr = 1, .decay = "cosine", .steps = 10};
+  EXPECT_FLOAT_EQ(linear.at(0), 0.2F);
+  EXPECT_FLOAT_EQ(linear.at(3), 0.8F);
+  EXPECT_FLOAT_EQ(linear.at(4), 1);
+  EXPECT_FLOAT_EQ(linear.at(9), 0.5F);
+  EXPECT_FLOAT_EQ(cosine.at(0), 1);
+  EXPECT_FLOAT_EQ(cosine.at(5), 0.5F);
+  EXPECT_FLOAT_EQ(Schedule{.lr = 3}.at(1000), 3);
+}
+
+Evaluation some_evaluation() {
+  Evaluation e{.step = 7,
+               .epoch = 0.1,
+               .loss = 1.0 / 3,
+               .test_loss = 2,
+               .accuracy = 0.5,
+               .residual_norm = 4,
+               .skipped = 1,
+               .totals = {}};
+  e.totals = {.wire_bytes = 1,
+              .traffic_bytes = 2,
+              .dense_bytes = 3,
+              .rounds = 4,
+              .compute_seconds = 0.1,
+              .compress_seconds = 0.2,
+              .exchange_seconds = 0.3,
+              .decompress_seconds = 0.4,
+              .update_seconds = 0.5};
+  return e;
+}
+
+TEST(Metrics, LinesAreReadBack) {
+  const std::string line = write_evaluation(some_evaluation());
+  EXPECT_EQ(write_evaluation(read_evaluation(line)), line);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_NE(line.find("\"exposed_seconds\":0.9"), std::string::npos) << line;
+  EXPECT_THROW(read_evaluation("{}"), DataError);
+}
+
+TEST(Checkpoint, ComesBackWholeAndEveryDamageIsFound) {
+  const auto folder = fresh_folder("checkpoint");
+  const std::string path = folder / "checkpoint.lac";
+  EXPECT_FALSE(read_checkpoint(path));
+  Checkpoint c{.settings = "{}",
+               .step = 12,
+               .totals = some_evaluation().totals,
+               .loss_sums = {1.0 / 3, 2},
+               .loss_count = 3,
+               .skipped = 4,
+               .evaluations = {some_evaluation()},
+               .parameters = {{"parameters/a", {1, 2}}},
+               .optimizer = {{"velocity/a", {3}}},
+               .memories = {{{"feedback/a", {5}}}, {}}};
+  write_checkpoint(path, c);
+  const auto back = read_checkpoint(path);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->step, 12U);
+  EXPECT_EQ(back->loss_sums, c.loss_sums);
+  EXPECT_EQ(back->parameters, c.parameters);
+  EXPECT_EQ(back->optimizer, c.optimizer);
+  EXPECT_EQ(back->memories, c.memories);
+  EXPECT_EQ(write_evaluation(back->evaluations.at(0)), write_evaluation(c.evaluations[0]));
+
+  const Buffer good = read_file(path);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    Buffer bad;
+    bad.append(good.view());
+    bad.data()[i] ^= 0x20;
+    write_file(path, bad.view());
+    EXPECT_THROW(read_checkpoint(path), DataError) << i;
+  }
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{5}, good.size() / 2, good.size() - 1}) {
+    write_file(path, good.view().first(size));
+    EXPECT_THROW(read_checkpoint(path), DataError) << size;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// IDX files of `count` images of 2 x 2.
+void write_idx(const std::filesystem::path& folder, const std::string& prefix, std::uint8_t count,
+               bool gzip) {
+  const auto put = [&](const std::string& name, std::vector<std::uint8_t> bytes) {
+    const std::string path = folder / (name + (gzip ? ".gz" : ""));
+    if (!gzip) return write_file(path, bytes);
+    const gzFile file = gzopen(path.c_str(), "wb");
+    gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+    gzclose(file);
+  };
+  std::vector<std::uint8_t> images = {0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2},
+                            labels = {0, 0, 8, 1, 0, 0, 0, count};
+  for (std::uint8_t i = 0; i < count; ++i) {
+    images.insert(images.end(), 4, i);
+    labels.push_back(i % 10);
+  }
+  put(prefix + "-images-idx3-ubyte", images);
+  put(prefix + "-labels-idx1-ubyte", labels);
+}
+
+TEST(Data, IdxFilesPlainAndGzipped) {
+  for (const bool gzip : {false, true}) {
+    const auto folder = fresh_folder("idx");
+    write_idx(folder, "train", 12, gzip);
+    write_idx(folder, "t10k", 3, gzip);
+    const Data data = load_data(folder);
+    EXPECT_EQ(data.train.count(), 12U);
+    EXPECT_EQ(data.test.count(), 3U);
+    EXPECT_EQ(data.train.rows, 2U);
+    EXPECT_EQ(data.train.pixels[4 * 11], 11);
+    EXPECT_EQ(data.train.labels[11], 1);
+    std::filesystem::remove_all(folder);
+  }
+}
+
+TEST(Data, WrongFilesAreRefusedInWords) {
+  const auto folder = fresh_folder("bad");
+  EXPECT_NE(message_of<UsageError>([&] { load_data(folder); }).find("no train-images-idx3-ubyte"),
+            std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { load_data("cifar"); }).find("no data set 'cifar'"),
+            std::string::npos);
+  write_idx(folder, "train", 12, false);
+  write_idx(folder, "t10k", 3, false);
+  const std::string images = folder / "train-images-idx3-ubyte",
+                    labels = folder / "train-labels-idx1-ubyte";
+  const Buffer good = read_file(images), good_labels = read_file(labels);
+  const auto refused = [&](ByteView bytes, const std::string& path) {
+    write_file(path, bytes);
+    return message_of<DataError>([&] { load_data(folder); });
+  };
+  EXPECT_NE(refused(good.view().first(30), images).find("does not fit"), std::string::npos);
+  EXPECT_NE(refused(good.view().first(3), images).find("not an IDX file"), std::string::npos);
+  EXPECT_NE(refused(std::vector<std::uint8_t>{0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255,
+                                              255, 255, 255, 255, 1},
+                    images)
+                .find("does not fit"),
+            std::string::npos);
+  write_file(images, good.view());
+  Buffer bad;
+  bad.append(good_labels.view());
+  bad.data()[10] = 77;
+  EXPECT_NE(refused(bad.view(), labels).find("label 77"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace laconic::trainer

@@ -1,0 +1,194 @@
+// Training on small made-up images: it learns, repeats, resumes bit for bit, and stops with a
+// sentence.
+#include "laconic/trainer/train.h"
+
+#include <filesystem>
+
+#include "../support.h"
+#include "laconic/base/file.h"
+#include "laconic/trainer/replica.h"
+
+namespace laconic::trainer {
+namespace {
+
+using laconic::testing::message_of;
+
+// Ten classes of 6 x 6 images: each lights up its own corner of a noisy picture.
+Images pictures(std::size_t count, std::uint64_t seed) {
+  Images images{.rows = 6, .cols = 6, .pixels = {}, .labels = {}};
+  const Key key(seed);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto label = static_cast<std::uint8_t>(i % 10);
+    for (std::size_t p = 0; p < 36; ++p) {
+      const auto noise = static_cast<std::uint8_t>(key.bits(i * 36 + p) % 100);
+      images.pixels.push_back(p / 3 == label ? static_cast<std::uint8_t>(255 - noise) : noise);
+    }
+    images.labels.push_back(label);
+  }
+  return images;
+}
+
+const Data kData{
+    .name = "made up", .train = pictures(800, 1), .test = pictures(200, 2), .classes = 10};
+
+Settings small(const std::string& recipe, std::uint64_t steps = 40) {
+  Settings s;
+  s.model = "perceptron";
+  s.recipe = find_recipe(recipe);
+  s.workers = 3;
+  s.batch = 8;
+  s.steps = steps;
+  s.lr = 0.1F;
+  return s;
+}
+
+class Folder {
+ public:
+  explicit Folder(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() /
+              ("laconic-train-" + std::to_string(getpid()) + "-" + name)) {
+    std::filesystem::remove_all(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string path() const { return path_; }
+  std::vector<std::uint8_t> bytes(const std::string& name) const {
+    const Buffer file = read_file(path() + "/" + name);
+    return {file.view().begin(), file.view().end()};
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(Train, EveryRecipeLearns) {
+  for (const Recipe& recipe : recipes()) {
+    const Result result = train(small(recipe.name, 120), kData, {}, {});
+    EXPECT_TRUE(result.finished());
+    EXPECT_GT(result.evaluations.back().accuracy, 0.9) << recipe.name;
+    EXPECT_LT(result.evaluations.front().accuracy, 0.5) << recipe.name;
+    EXPECT_EQ(result.evaluations.back().skipped, 0U);
+    EXPECT_EQ(result.evaluations.back().totals.dense_bytes, 120 * 4 * result.parameters);
+  }
+}
+
+TEST(Train, SameSeedSameModelOtherSeedOtherModel) {
+  const Folder a("a"), b("b"), c("c");
+  Settings other = small("natural");
+  other.seed = 2;
+  train(small("natural"), kData, {.folder = a.path()}, {});
+  train(small("natural"), kData, {.folder = b.path()}, {});
+  train(other, kData, {.folder = c.path()}, {});
+  EXPECT_EQ(a.bytes("model.lac"), b.bytes("model.lac"));
+  EXPECT_NE(a.bytes("model.lac"), c.bytes("model.lac"));
+}
+
+// Stopped again and again, each time resumed: the model is that of a run that was never stopped.
+TEST(Train, ResumingEqualsNotHavingStopped) {
+  for (const char* recipe : {"dense", "natural", "natural-feedback"}) {
+    for (const char* optimizer : {"sgd", "adamw"}) {
+      SCOPED_TRACE(std::string(recipe) + " " + optimizer);
+      const Folder straight("straight"), stopped("stopped");
+      Settings settings = small(recipe);
+      settings.optimizer.kind = optimizer;
+      settings.warmup = 5;
+      settings.decay = "cosine";
+      train(settings, kData, {.folder = straight.path()}, {});
+      std::uint64_t runs = 0;
+      for (bool finished = false; !finished; ++runs) {
+        std::atomic<bool> stop = false;
+        const Observer observer{.step = [&](const Progress& p) { stop = p.done_here >= 7; },
+                                .evaluation = {},
+                                .stop = &stop};
+        finished =
+            train(settings, kData, {.folder = stopped.path(), .resume = true}, observer).finished();
+        ASSERT_LT(runs, 20U);
+      }
+      EXPECT_GT(runs, 3U);
+      EXPECT_EQ(stopped.bytes("model.lac"), straight.bytes("model.lac"));
+    }
+  }
+}
+
+TEST(Train, ARunIsNotOverwrittenNorMixedWithAnother) {
+  const Folder folder("kept");
+  train(small("natural", 5), kData, {.folder = folder.path()}, {});
+  const auto before = folder.bytes("checkpoint.lac");
+  EXPECT_NE(message_of<UsageError>([&] {
+              train(small("natural", 5), kData, {.folder = folder.path()}, {});
+            }).find("holds a run already"),
+            std::string::npos);
+  Settings other = small("natural", 5);
+  other.batch = 4;
+  EXPECT_NE(message_of<UsageError>([&] {
+              train(other, kData, {.folder = folder.path(), .resume = true}, {});
+            }).find("has batch 8, not 4"),
+            std::string::npos);
+  EXPECT_EQ(folder.bytes("checkpoint.lac"), before);
+}
+
+TEST(Train, RecordsGradientsAndMetrics) {
+  const Folder folder("record");
+  train(small("natural", 6), kData, {.folder = folder.path(), .record = {0, 3}}, {});
+  EXPECT_GT(folder.bytes("gradients-step-0.npz").size(), 4000U);
+  EXPECT_GT(folder.bytes("gradients-step-3.npz").size(), 4000U);
+  const auto metrics = folder.bytes("metrics.jsonl");
+  EXPECT_EQ(std::ranges::count(metrics, '\n'), 7);
+  EXPECT_THROW(train(small("natural", 6), kData, {.folder = folder.path(), .record = {6}}, {}),
+               UsageError);
+}
+
+TEST(Train, MistakesAreNamedBeforeAnythingIsWritten) {
+  const Folder folder("mistakes");
+  const auto refusal = [&](auto change) {
+    Settings settings = small("natural", 5);
+    change(settings);
+    return message_of<UsageError>([&] { train(settings, kData, {.folder = folder.path()}, {}); });
+  };
+  EXPECT_EQ(refusal([](Settings& s) { s.workers = 0; }), "0 workers; allowed: 1 to 256");
+  EXPECT_EQ(refusal([](Settings& s) { s.model = "resnet"; }),
+            "no model 'resnet'; known: lenet5 perceptron");
+  EXPECT_EQ(refusal([](Settings& s) { s.model = "lenet5"; }),
+            "model lenet5 takes images of 28 x 28, not 6 x 6");
+  EXPECT_NE(refusal([](Settings& s) { s.batch = 1000; }).find("need more than the 800 images"),
+            std::string::npos);
+  EXPECT_NE(refusal([](Settings& s) { s.steps = 0, s.epochs = -1; }).find("epochs -1"),
+            std::string::npos);
+  EXPECT_NE(refusal([](Settings& s) { s.recipe.op = "natrual"; }).find("no operator 'natrual'"),
+            std::string::npos);
+}
+
+// A learning rate that blows the model up: the steps are skipped and counted, nothing crashes,
+// replicas stay equal.
+TEST(Train, StepsThatAreNotFiniteAreSkipped) {
+  Settings settings = small("natural-feedback", 30);
+  settings.lr = 1e30F;
+  const Result result = train(settings, kData, {}, {});
+  EXPECT_TRUE(result.finished());
+  EXPECT_GT(result.evaluations.back().skipped, 0U);
+}
+
+TEST(Train, OneWorkerAndManyWorkers) {
+  for (const std::size_t workers : {1, 7}) {
+    Settings settings = small("natural", 10);
+    settings.workers = workers;
+    EXPECT_TRUE(train(settings, kData, {}, {}).finished()) << workers;
+  }
+}
+
+TEST(Replica, ParametersAndGradientAreTheNetworks) {
+  Replica replica("perceptron", kData, 1);
+  EXPECT_EQ(replica.model().size(), 4U);
+  EXPECT_EQ(replica.model()[0].name, "fc1.weight");
+  EXPECT_EQ(count_of(replica.model()), replica.parameters().size());
+  const std::vector<std::uint32_t> which = {0, 1, 2, 3};
+  const double loss = replica.learn(kData.train, which);
+  // Walking against the gradient lowers the loss by about the step times its squared length.
+  const std::vector<float> gradient(replica.gradient().begin(), replica.gradient().end());
+  const float step = 1e-3F;
+  for (std::size_t i = 0; i < gradient.size(); ++i) replica.parameters()[i] -= step * gradient[i];
+  const double expected = loss - step * laconic::testing::squared(gradient);
+  EXPECT_NEAR(replica.learn(kData.train, which), expected, 0.1 * (loss - expected));
+}
+
+}  // namespace
+}  // namespace laconic::trainer

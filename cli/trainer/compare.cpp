@@ -22,7 +22,7 @@ namespace {
 
 struct Options {
   std::string data = "fashion-mnist", link = "100mbit,1ms", report = "report.html";
-  std::vector<std::string> recipes = {"dense", "natural", "natural-8", "natural-entropy"};
+  std::vector<std::string> recipes = {"dense", "natural", "natural-entropy", "natural-feedback"};
   std::uint64_t seeds = 3;
   trainer::Settings settings;
   bool json = false;
@@ -142,13 +142,14 @@ Json report_json(const std::vector<Runs>& all, const Options& o, const Link& lin
           {"epochs", s.epochs},
           {"batch", s.batch},
           {"optimizer", s.optimizer.kind},
-          {"lr", s.lr},
+          {"lr", std::stod(fmt::format("{}", s.lr))},  // the short decimal, not the float's digits
           {"seeds", all.front().seeds},
           {"link",
            {{"text", link.text},
             {"bits_per_second", link.bits_per_second},
             {"latency_seconds", link.latency_seconds}}},
-          {"command", "laconic compare"},
+          {"command",
+           fmt::format("laconic compare --recipes {} --seeds {}", join(o.recipes, ","), o.seeds)},
           {"recipes", recipes}};
 }
 
@@ -226,7 +227,7 @@ const RegisterCommand command{{
           o->settings.evaluations = 5;
           app.add_option("--recipes", o->recipes, "Recipes to compare, built-in or FILE.json")
               ->delimiter(',')
-              ->default_str("dense,natural,natural-8,natural-entropy");
+              ->default_str("dense,natural,natural-entropy,natural-feedback");
           app.add_option("--seeds", o->seeds, "Runs of each recipe, with seeds 1, 2, ...")
               ->capture_default_str();
           app.add_option("--link", o->link, "Link whose step time is computed: rate,latency")

@@ -17,14 +17,19 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
+// Where nobody watches, work of a few seconds needs no lines.
 ProgressBar::ProgressBar()
-    : terminal_(isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now()) {}
+    : terminal_(isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now() + pause()) {}
+
+std::chrono::milliseconds ProgressBar::pause() const {
+  return std::chrono::milliseconds(terminal_ ? 100 : 10000);
+}
 
 void ProgressBar::show(const std::string& title, std::uint64_t step, std::uint64_t steps,
                        std::uint64_t done_here, double seconds) {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
-  next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000));
+  next_ = now + pause();
   const double rate = seconds > 0 ? static_cast<double>(done_here) / seconds : 0;
   const double left = rate > 0 ? static_cast<double>(steps - step) / rate : 0;
   const std::string facts =

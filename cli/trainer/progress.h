@@ -20,6 +20,8 @@ class ProgressBar {
   void clear();
 
  private:
+  std::chrono::milliseconds pause() const;
+
   bool terminal_, shown_ = false;
   std::chrono::steady_clock::time_point next_;
 };

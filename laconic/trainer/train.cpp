@@ -355,9 +355,9 @@ Result train(const Settings& settings, const Data& data, const Output& output,
   const json as_json = settings_to_json(settings, data, steps);
   const auto from = earlier(output, as_json);
   make_folder(output.folder);
-  const std::uint64_t every = settings.evaluate_every > 0
-                                  ? settings.evaluate_every
-                                  : (steps + settings.evaluations - 1) / settings.evaluations;
+  const std::uint64_t times = std::max<std::uint64_t>(1, settings.evaluations);
+  const std::uint64_t every =
+      settings.evaluate_every > 0 ? settings.evaluate_every : (steps + times - 1) / times;
   const Plan plan{settings, data, output, observer, steps, every, as_json.dump(), from};
 
   Shared shared(settings.workers, observer.stop);

@@ -34,12 +34,16 @@ def command(out):
 with tempfile.TemporaryDirectory() as folder:
     straight, killed = os.path.join(folder, "straight"), os.path.join(folder, "killed")
     start = time.monotonic()
-    subprocess.run(command(straight), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command(straight), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     # Long enough to get past start-up most times, short enough that many kills fit in the run.
     longest = max(1.5, 1.5 * (time.monotonic() - start))
     kills = 0
     while kills < arguments.kills:
-        process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
         time.sleep(moments.uniform(0.3, longest))
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
@@ -53,7 +57,9 @@ with tempfile.TemporaryDirectory() as folder:
             for name in os.listdir(killed):
                 os.remove(os.path.join(killed, name))
         process.stderr.close()
-    subprocess.run(command(killed), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command(killed), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     if not filecmp.cmp(f"{straight}/model.lac", f"{killed}/model.lac", shallow=False):
         sys.exit(f"after {kills} kills the model differs")
     left = sorted(set(os.listdir(killed)) - {"model.lac", "metrics.jsonl", "checkpoint.lac"})

@@ -1,0 +1,232 @@
+"""laconic train and laconic compare as a user runs them, on Fashion-MNIST with a small network.
+
+    cli_train_test.py LACONIC
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy
+
+LACONIC = os.path.abspath(sys.argv.pop(1))
+SMALL = ["--model", "perceptron", "--workers", "2", "--batch", "16"]
+
+
+def run(*args, **options):
+    return subprocess.run([LACONIC, *args], capture_output=True, text=True, timeout=120, **options)
+
+
+class TrainerTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.out = os.path.join(self.folder, "run")
+
+    def ok(self, *args):
+        result = run(*args)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def refused(self, status, why, *args):
+        result = run(*args)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertIn(why, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+
+class Train(TrainerTest):
+    def test_leaves_metrics_checkpoint_and_model(self):
+        shown = self.ok("train", "--recipe", "natural", "--steps", "20", *SMALL, "--out", self.out)
+        self.assertIn("after 20 steps, ratio 3.5", shown)
+        self.assertEqual(
+            sorted(os.listdir(self.out)), ["checkpoint.lac", "metrics.jsonl", "model.lac"]
+        )
+        with open(f"{self.out}/metrics.jsonl") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["step"] for line in lines], list(range(0, 21, 2)))
+        keys = (
+            "step epoch loss accuracy wire_bytes traffic_bytes dense_bytes seconds exposed_seconds"
+        )
+        self.assertLessEqual(set(keys.split()), set(lines[-1]))
+        self.assertEqual(lines[-1]["dense_bytes"], 20 * 4 * 25450)
+        self.ok("inspect", f"{self.out}/model.lac")
+
+    def test_json_lines_on_stdout(self):
+        shown = self.ok("train", "--recipe", "dense", "--steps", "4", *SMALL, "--json")
+        self.assertEqual([json.loads(line)["step"] for line in shown.splitlines()], [0, 1, 2, 3, 4])
+
+    def test_own_recipe_from_json_and_from_options(self):
+        path = f"{self.folder}/mine.json"
+        with open(path, "w") as file:
+            json.dump(
+                {"name": "mine", "op": "natural:8", "rules": ["max_rank=1,op=identity"]}, file
+            )
+        self.assertIn("mine:", self.ok("train", "--recipe", path, "--steps", "3", *SMALL))
+        self.ok(
+            "train",
+            "--op",
+            "half",
+            "--memory",
+            "feedback",
+            "--layout",
+            "whole",
+            "--steps",
+            "3",
+            *SMALL,
+        )
+
+    def test_interrupted_and_resumed_is_the_same_model(self):
+        straight = f"{self.folder}/straight"
+        args = ["train", "--recipe", "natural-feedback", "--steps", "400", *SMALL, "--out"]
+        self.ok(*args, straight)
+        process = subprocess.Popen(
+            [LACONIC, *args, self.out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        process.stdout.readline()  # the first evaluation: it is training
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("of 400 steps; --resume goes on", errors)
+        self.assertEqual(sorted(os.listdir(self.out)), ["checkpoint.lac", "metrics.jsonl"])
+        self.ok(*args, self.out, "--resume")
+        with open(f"{straight}/model.lac", "rb") as a, open(f"{self.out}/model.lac", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_recorded_gradients_are_named_arrays(self):
+        self.ok(
+            "train",
+            "--recipe",
+            "dense",
+            "--steps",
+            "3",
+            *SMALL,
+            "--out",
+            self.out,
+            "--record",
+            "0,2",
+        )
+        with numpy.load(f"{self.out}/gradients-step-2.npz") as arrays:
+            shapes = {name: arrays[name].shape for name in arrays}
+            self.assertTrue(all(numpy.isfinite(arrays[name]).all() for name in arrays))
+        expected = {
+            "fc1.weight": (32, 784),
+            "fc1.bias": (32,),
+            "fc2.weight": (10, 32),
+            "fc2.bias": (10,),
+        }
+        self.assertEqual(shapes, expected)
+
+    def test_mistakes(self):
+        self.refused(2, "no model 'resnet'", "train", "--model", "resnet", "--recipe", "dense")
+        self.refused(
+            2, "0 workers; allowed: 1 to 256", "train", "--workers", "0", "--recipe", "dense"
+        )
+        self.refused(
+            2, "no data set 'imagenet'", "train", "--data", "imagenet", "--recipe", "dense"
+        )
+        self.refused(2, "no train-images", "train", "--data", self.folder, "--recipe", "dense")
+        self.refused(2, "no recipe 'natrual'", "train", "--recipe", "natrual")
+        self.refused(2, "no operator 'natrual'", "train", "--op", "natrual", "--steps", "2")
+        self.refused(2, "learning rate", "train", "--lr", "-1", "--recipe", "dense")
+        self.refused(
+            2,
+            "cannot be recorded",
+            "train",
+            "--steps",
+            "3",
+            "--record",
+            "3",
+            "--out",
+            self.out,
+            *SMALL,
+        )
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_a_run_that_is_there_is_not_overwritten(self):
+        args = ["train", "--recipe", "dense", "--steps", "3", *SMALL, "--out", self.out]
+        self.ok(*args)
+        self.refused(2, "holds a run already", *args)
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk needs root")
+    def test_full_disk(self):
+        disk = f"{self.folder}/disk"
+        os.mkdir(disk)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=False
+        )
+        if mounted.returncode != 0:
+            self.skipTest("a small disk cannot be mounted here")
+        with contextlib.ExitStack() as stack:
+            stack.callback(subprocess.run, ["umount", disk], check=False)
+            self.refused(
+                1,
+                "No space left",
+                "train",
+                "--recipe",
+                "dense",
+                "--steps",
+                "3",
+                *SMALL,
+                "--out",
+                f"{disk}/run",
+            )
+            self.assertEqual(os.listdir(f"{disk}/run"), ["metrics.jsonl"])
+
+
+class Compare(TrainerTest):
+    def test_table_and_page(self):
+        page = f"{self.folder}/report.html"
+        shown = self.ok(
+            "compare",
+            "--recipes",
+            "dense,natural",
+            "--seeds",
+            "2",
+            "--steps",
+            "6",
+            *SMALL,
+            "--report",
+            page,
+        )
+        self.assertIn("computed for 100mbit,1ms", " ".join(shown.split()))
+        self.assertRegex(shown, r"natural +\d+\.\d\d % .* 3\.5\dx")
+        with open(page) as file:
+            html = file.read()
+        self.assertNotIn("@LACONIC_REPORT@", html)
+        data = html.split('id="report">', 1)[1].split("</script>", 1)[0]
+        report = json.loads(data)
+        self.assertEqual([recipe["name"] for recipe in report["recipes"]], ["dense", "natural"])
+        self.assertEqual(report["seeds"], [1, 2])
+
+    def test_json(self):
+        report = json.loads(
+            self.ok(
+                "compare",
+                "--recipes",
+                "dense",
+                "--seeds",
+                "1",
+                "--steps",
+                "3",
+                *SMALL,
+                "--report",
+                "",
+                "--json",
+            )
+        )
+        self.assertEqual(report["parameters"], 25450)
+
+    def test_mistakes(self):
+        self.refused(2, "link 'fast'", "compare", "--link", "fast")
+        self.refused(2, "0 seeds", "compare", "--seeds", "0")
+        self.refused(2, "no recipe 'natrual'", "compare", "--recipes", "dense,natrual")
+
+
+if __name__ == "__main__":
+    unittest.main()

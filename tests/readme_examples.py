@@ -1,7 +1,8 @@
 """Compiles and runs the C and C++ programs that the documents show: readme_examples.py BUILD_FOLDER.
 
 A block that begins with ```c or ```cpp and holds "int main" is compiled, linked with the build's library and run in an
-empty folder; it must exit with 0. One marked as ```cpp compile is only compiled. Other blocks are text.
+empty folder; it must exit with 0. One marked as ```cpp operator is a compressor in one file: it is compiled as it is, loaded
+beside the library, and must then keep the laws that laws_test runs over every operator. Other blocks are text.
 """
 
 import re
@@ -17,31 +18,38 @@ BLOCK = re.compile(r"^```(c|cpp)\b[ \t]*([^\n]*)\n(.*?)^```[ \t]*$", re.MULTILIN
 
 
 def examples(document):
-    """Every block to try: where it stands, its language, whether to run it, and its text."""
+    """Every block to try: where it stands, its language, whether it is an operator, and its text."""
     text = (ROOT / document).read_text() if (ROOT / document).exists() else ""
     for block in BLOCK.finditer(text):
         language, marks, code = block.groups()
-        compile_only = "compile" in marks.split()
-        if compile_only or "int main" in code:
+        operator = "operator" in marks.split()
+        if operator or "int main" in code:
             line = text.count("\n", 0, block.start()) + 1
-            yield f"{document}:{line}", language, not compile_only, code
+            yield f"{document}:{line}", language, operator, code
 
 
-def command(language, build, code, program, link):
+def command(language, build, code, program, operator):
     flags = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT}", f"-I{build}/generated"]
-    library = [f"-L{build}", f"-Wl,-rpath,{build}", "-llaconic"] if link else ["-c"]
+    flags += ["-shared", "-fPIC"] if operator else []
+    library = [f"-L{build}", f"-Wl,-rpath,{build}", "-llaconic"]
     return [*COMPILERS[language], *flags, "-o", str(program), str(code), *library]
 
 
-def attempt(language, run, code, build):
+def laws_of(operator, code, build):
+    """The laws test with the operator in place, for the chains it gives as examples."""
+    name = re.search(r'\.name = "(\w+)"', code)[1]
+    return ["env", f"LD_PRELOAD={operator}", f"{build}/tests/laws_test", f"--gtest_filter=*Laws*{name}*"]
+
+
+def attempt(language, operator, code, build):
     """Nothing when the block works, else what went wrong."""
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / f"example.{language}", Path(folder) / "example"
         source.write_text(code)
-        steps = [command(language, build, source, program, run)] + [[str(program)]] * run
-        for step in steps:
+        use = laws_of(program, code, build) if operator else [str(program)]
+        for step in (command(language, build, source, program, operator), use):
             done = subprocess.run(step, cwd=folder, capture_output=True, text=True, timeout=120)
-            if done.returncode != 0:
+            if done.returncode != 0 or "Running 0 tests" in done.stdout:
                 return f"{Path(step[0]).name} exited with {done.returncode}\n{done.stdout}{done.stderr}"
     return None
 
@@ -50,8 +58,8 @@ def main():
     build = Path(sys.argv[1]).resolve()
     failed = passed = 0
     for document in DOCUMENTS:
-        for place, language, run, code in examples(document):
-            trouble = attempt(language, run, code, build)
+        for place, language, operator, code in examples(document):
+            trouble = attempt(language, operator, code, build)
             print(f"{place}: {trouble or 'works'}")
             passed, failed = passed + (not trouble), failed + bool(trouble)
     if not passed + failed:

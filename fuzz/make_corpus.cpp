@@ -108,9 +108,9 @@ void codec_seeds(const Folder& folder) {
   });
   write(1, "bits", [](Buffer& out) {
     out.append_number(std::uint8_t{7});
-    for (const int width : {1, 57, 0, 31, 32, 8, 5})
+    for (const int width : {31, 57, 0, 1, 32, 8, 5})
       out.append_number(static_cast<std::uint8_t>(width));
-    for (std::uint64_t i = 0; i < 3; ++i) out.append_number(Key(1).bits(i));
+    for (std::uint64_t i = 0; i < 3; ++i) out.append_number(Key(5).bits(i));
   });
   for (const unsigned width : {1U, 8U, 13U, 32U})
     write(2, "fixed-" + std::to_string(width), [&](Buffer& out) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs one fuzz target from its corpus: fuzz/smoke.sh TARGET SECONDS. What it finds stays beside the target:
-# new inputs in TARGET.found/, those that fail in TARGET.crash-*.
+# Runs one fuzz target from its corpus: fuzz/smoke.sh TARGET SECONDS. What it finds stays beside the
+# target: new inputs in TARGET.found/, those that fail in TARGET.crash-*.
 set -euo pipefail
 target=$1
 seconds=$2

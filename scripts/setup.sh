@@ -1,5 +1,5 @@
-# Set-up and building for ./run and ./test, which source this file. Both speak on stderr only, and read nothing
-# from stdin: those belong to the program.
+# Set-up and building for ./run and ./test, which source this file. Both speak on stderr only, and
+# read nothing from stdin: those belong to the program.
 # shellcheck shell=bash
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -25,7 +25,7 @@ listed() {
   done <"$root/packages.txt"
 }
 
-# Filters a list of packages down to those that are not installed; all of them where there is no dpkg.
+# Filters a list of packages down to those not installed; all of them where there is no dpkg.
 not_installed() {
   local wanted package
   mapfile -t wanted
@@ -60,12 +60,17 @@ install_packages() {
     die "these packages are missing, and there is no apt-get to install them: $packages"
   [[ $(id -u) == 0 ]] || command -v sudo >/dev/null ||
     die "these packages are missing, and installing them needs root: $packages"
-  if ((${#missing[@]} == 1)); then say "installing $packages"; else say "installing ${#missing[@]} packages: $packages"; fi
+  if ((${#missing[@]} == 1)); then
+    say "installing $packages"
+  else
+    say "installing ${#missing[@]} packages: $packages"
+  fi
   log=$(mktemp)
   # A package list that cannot be refreshed may still be good enough: the installation decides.
   local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -qq)
   as_root "${apt[@]}" update </dev/null >"$log" 2>&1 || true
-  as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null >>"$log" 2>&1 || true
+  as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" \
+    </dev/null >>"$log" 2>&1 || true
   mapfile -t missing < <(printf '%s\n' "${missing[@]}" | not_installed)
   if ((${#missing[@]})); then
     cat -- "$log" >&2
@@ -75,7 +80,7 @@ install_packages() {
   rm -f -- "$log"
 }
 
-# Takes the lock that keeps two builds in one clone apart. It ends with `unlock` or with the process.
+# Takes the lock that keeps two builds in one clone apart, until `unlock` or the process's end.
 lock() {
   mkdir -p -- "$root/build"
   exec {lock_fd}>"$root/build/.lock"
@@ -105,16 +110,16 @@ build() {
   (cd -- "$root" && cmake --build --preset "$preset" --target "$@" </dev/null >&2)
 }
 
-# Whether the program was built here after the last change of anything it is made of. A file that went away shows
-# as a change of its folder.
+# Whether the program was built here after the last change of anything it is made of. A file that
+# went away shows as a change of its folder.
 program_is_fresh() {
   [[ -x $program && -e $stamp && $(<"$stamp") == "$root" ]] || return 1
   local sources=("$root"/{CMakeLists.txt,CMakePresets.json,packages.txt,cmake,laconic,cli,web})
   [[ -z $(find "${sources[@]}" -newer "$stamp" -print -quit) ]]
 }
 
-# mark_program COMMAND...: runs a build that makes the program, and remembers when it began if it succeeds.
-# Called under the lock.
+# mark_program COMMAND...: runs a build that makes the program, and remembers when it began if it
+# succeeds. Called under the lock.
 mark_program() {
   local began=$root/build/.began # not in the build folder, which may be made anew
   rm -f -- "$stamp"

@@ -52,7 +52,7 @@ TEST(Bits, FieldsOfMixedWidthsRoundTrip) {
   std::mt19937_64 random(2);
   std::vector<std::pair<std::uint64_t, unsigned>> fields;
   for (int i = 0; i < 20000; ++i) {
-    const unsigned width = random() % 33;
+    const unsigned width = random() % 58;
     fields.emplace_back(random() & ((std::uint64_t{1} << width) - 1), width);
   }
   Buffer out;

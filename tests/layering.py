@@ -3,9 +3,10 @@
     base < kernels < codecs < { operators, frame } < { layout, memory } < exchange < transports
          < { trainer, cli, python }
 
-A folder may include itself and what stands to its left. Within braces frame may include operators, memory layout, and
-cli trainer.
-The headers for users, laconic/laconic.h and laconic_c.h, are for files at the root of laconic/ and for the program.
+A folder may include itself and what stands to its left. Within braces frame may include operators,
+memory layout, and cli trainer.
+The headers for users, laconic/laconic.h and laconic_c.h, are for files at the root of laconic/ and
+for the program.
 """
 
 import re

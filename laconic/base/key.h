@@ -18,7 +18,9 @@ class Key {
   }
 
   // 64 random bits for draw i (splitmix64 over key and counter).
-  constexpr std::uint64_t bits(std::uint64_t i) const { return mix(state_ ^ mix(i * kGolden + 1)); }
+  constexpr std::uint64_t bits(std::uint64_t i) const {
+    return mix(state_ ^ mix(i * kGolden + kDraw));
+  }
 
   // 32 random bits for draw i. Cheap on vector lanes (two 32-bit multiplies): the kernels repeat
   // exactly this.
@@ -47,6 +49,7 @@ class Key {
 
  private:
   static constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
+  static constexpr std::uint64_t kDraw = 0xd1b54a32d192ed03ULL;  // a draw's number is never a seed
 
   static constexpr std::uint64_t mix(std::uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;

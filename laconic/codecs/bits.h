@@ -13,6 +13,11 @@ class BitWriter {
 
   // Appends the low `width` bits of value; width is 0..57 and the bits above it must be 0.
   void put(std::uint64_t value, unsigned width) {
+    if (width > 32) {  // up to 31 bits may be waiting, so more would not fit in the word
+      put(value & 0xffffffffU, 32);
+      value >>= 32;
+      width -= 32;
+    }
     word_ |= value << used_;
     used_ += width;
     if (used_ >= 32) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs a build into a temporary folder and uses it from there as others would: check.sh BUILD_FOLDER.
+# Installs a build into a temporary folder and uses it as others would: check.sh BUILD_FOLDER.
 # Prints one line per check and closes with "N passed, M failed".
 set -euo pipefail
 build=$(cd -- "$1" && pwd -P)
@@ -39,7 +39,8 @@ has_all_headers() {
   # shellcheck disable=SC2016  # expanded by the inner shell
   (cd -- "$work/prefix/include" && find laconic -name '*.h' -print0) |
     xargs -0 -n 1 -P "$(nproc)" sh -c 'echo "#include <$2>" |
-      c++ -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I"$1" -x c++ -' sh "$work/prefix/include" ||
+      c++ -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I"$1" -x c++ -' \
+      sh "$work/prefix/include" ||
     status=1
   cc -std=c99 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$work/prefix/include" -x c - \
     <<<'#include <laconic/laconic_c.h>' || status=1
@@ -54,7 +55,8 @@ by_cmake() {
     "$work/cmake/build/consumer_c"
 }
 
-# The compiler opened no file of the source tree or its build, and the program loads the installed library.
+# The compiler opened no file of the source tree or its build, and the program loads the installed
+# library.
 sees_only_the_installation() {
   ! ninja -C "$work/cmake/build" -t deps | grep -F -e "$sources/" -e "$build/" &&
     ldd "$work/cmake/build/consumer" | grep -F "$work/prefix/"

@@ -383,8 +383,10 @@ void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float
   in_groups(
       y.size(),
       [&](std::size_t, std::size_t count, const std::uint8_t* exponents, const std::uint8_t* signs,
-          float* y) { HWY_DYNAMIC_DISPATCH(add_groups)
-                      (exponents, signs, count, weight, y); },
+          float* y) {
+        HWY_DYNAMIC_DISPATCH(add_groups)
+        (exponents, signs, count, weight, y);
+      },
       In<std::uint8_t>{exponents}, In<Bit>{signs}, InOut<float>{y.data()});
 }
 

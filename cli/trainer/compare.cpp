@@ -23,7 +23,7 @@ namespace {
 struct Options {
   std::string data = "fashion-mnist", link = "100mbit,1ms", report = "report.html";
   std::vector<std::string> recipes = {"dense", "natural", "natural-entropy", "natural-feedback"};
-  std::uint64_t seeds = 3;
+  std::uint64_t seeds = 2;
   trainer::Settings settings;
   bool json = false;
 };

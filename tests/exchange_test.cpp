@@ -279,10 +279,10 @@ TEST(Threads, AStalledRankIsNamedByAllOthers) {
     }
   });
   EXPECT_EQ(errors[0],
-            "transport: rank 1 does not answer: rank 0 waits for it to send within 0.2 s "
+            "transport: rank 1 does not answer: rank 0 waits for it to send within 2 s "
             "(all_gather of frames)");
   EXPECT_EQ(errors[2],
-            "transport: rank 1 does not answer: rank 2 waits for it to send within 0.2 s "
+            "transport: rank 1 does not answer: rank 2 waits for it to send within 2 s "
             "(all_gather of frames)");
 }
 

@@ -1,9 +1,10 @@
-// The tables of operators, memories, layouts, exchanges and transports in one form.
+// The tables of operators, memories, layouts, exchanges, transports and recipes in one form.
 #include "cli/catalogue.h"
 
 #include <algorithm>
 
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/recipe.h"
 #include "laconic/exchange/transport.h"
 #include "laconic/layout/layout.h"
 #include "laconic/memory/memory.h"
@@ -31,6 +32,15 @@ Entry entry_of(const StageInfo& stage) {
   return entry;
 }
 
+// A recipe's parts stand where others have their paper.
+Entry entry_of(const Recipe& recipe) {
+  return {recipe.name,
+          recipe.summary,
+          "op " + recipe.op + ", memory " + recipe.memory + ", layout " + recipe.layout +
+              ", exchange " + recipe.exchange,
+          {}};
+}
+
 template <class Info>
 Group group_of(std::string name, std::string title, const std::vector<Info>& infos) {
   Group group{std::move(name), std::move(title), {}};
@@ -47,6 +57,7 @@ std::vector<Group> catalogue() {
       group_of("layouts", "how a model is cut into slices", layouts()),
       group_of("exchanges", "who talks to whom", exchanges()),
       group_of("transports", "how ranks reach each other", transports()),
+      group_of("recipes", "whole methods by name", recipes()),
   };
 }
 

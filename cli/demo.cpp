@@ -21,7 +21,8 @@ void print_names() {
   for (const auto& group : catalogue()) {
     std::vector<std::string> names;
     for (const auto& entry : group.entries) names.push_back(entry.name);
-    fmt::print("  {:<12} {:<48} {}\n", group.name, group.title, join(names, " "));
+    fmt::print("  {:<12} {}\n", group.name, group.title);
+    print_wrapped(join(names, " "), 15);
   }
 }
 

@@ -102,7 +102,7 @@ void print_groups(const std::vector<Group>& groups) {
 
 const RegisterCommand command{{
     .name = "list",
-    .summary = "Shows all operators, memories, layouts, exchanges and transports.",
+    .summary = "Shows all operators, memories, layouts, exchanges, transports and recipes.",
     .examples = {"laconic list", "laconic list --json"},
     .attach =
         [](CLI::App& app) {

@@ -270,7 +270,7 @@ class Reports(CliTest):
     def test_list_names_every_registry(self):
         report = json.loads(self.ok("list", "--json"))
         self.assertEqual(
-            list(report), ["operators", "memories", "layouts", "exchanges", "transports"]
+            list(report), ["operators", "memories", "layouts", "exchanges", "transports", "recipes"]
         )
         for group in report.values():
             self.assertTrue(group)

@@ -48,7 +48,7 @@ TEST_P(Laws, WhatIsEncodedChecksAndDecodesAtEveryLength) {
 
 TEST_P(Laws, AddIsWeightTimesDecodedOnTopOfWhatWasThere) {
   const auto x = made_up(1000);
-  const auto section = encode(op_, x), decoded_bytes = section;
+  const auto section = encode(op_, x);
   const auto decoded = decode(op_, section, x.size());
   std::vector<float> y = gaussian(1000, 1, 5), before = y;
   op_.add(section, 0.3F, y, Keys(), scratch_);

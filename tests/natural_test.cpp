@@ -87,9 +87,8 @@ TEST(Natural, VarianceOfKnownDistributions) {
   EXPECT_NEAR(spread(gaussian(kCount, 1)).of_sums, 0.0817206, 0.001);
 }
 
-// Every mantissa, and every multiple of 2^13 as the 23 random bits: the share that rounds up is the
-// mantissa's fraction. The carry is monotone in the draw, so a coarse grid pins the exact
-// threshold.
+// For every mantissa the share of draws that rounds up is the mantissa's fraction: the carry is
+// monotone in the draw, so the draws on both sides of the threshold pin it exactly.
 TEST(Natural, TheCarryRoundsUpForExactlyMantissaDraws) {
   constexpr std::uint32_t kOne = 127U << 23;
   for (std::uint32_t mantissa = 0; mantissa < (1U << 23); ++mantissa) {

@@ -46,8 +46,9 @@ std::optional<double> parse_number(std::string_view text) {
 
 // The value in its one canonical spelling, if the parameter takes it.
 std::optional<std::string> accept(const Parameter& parameter, std::string_view text) {
-  if (!parameter.choices.empty()) {
-    if (std::ranges::find(parameter.choices, text) == parameter.choices.end()) return {};
+  if (parameter.is_word()) {
+    const auto words = parameter.words();
+    if (std::ranges::find(words, text) == words.end()) return {};
     return std::string(text);
   }
   const auto value = parse_number(text);
@@ -87,7 +88,7 @@ std::string join(const std::vector<std::string>& words, std::string_view between
 }
 
 std::string Parameter::range() const {
-  if (!choices.empty()) return join(choices, " | ");
+  if (is_word()) return join(words(), " | ");
   if (!whole) return print(min) + " to " + print(max);
   return with_unit(min) + " to " + with_unit(max) + ", whole";
 }
@@ -147,7 +148,7 @@ Args::Args(std::string_view stage, const std::vector<Parameter>& parameters,
       // A required first parameter is said bare, as people write it; the rest by key.
       const bool first = listed.empty() && &parameter == &parameters.front();
       listed += (listed.empty() ? "" : ",") +
-                (first || !parameter.choices.empty() ? "" : parameter.name + "=") +
+                (first || parameter.is_word() ? "" : parameter.name + "=") +
                 values_[parameter.name];
     }
   }

@@ -13,12 +13,17 @@ namespace laconic {
 // One parameter of a stage: one of a few words, or a number in a range.
 struct Parameter {
   std::string name;
-  std::string fallback;              // the value when none is given; empty: must be given
-  std::vector<std::string> choices;  // the allowed words; empty: a number
-  double min = 0, max = 0;           // the allowed range of a number, both ends included
-  bool whole = false;                // whole numbers only; K, M, G (times 1024) may follow
-  std::string help;
+  std::string fallback = {};              // the value when none is given; empty: must be given
+  std::vector<std::string> choices = {};  // the allowed words; empty: a number
+  // The allowed words when another table has them; asked for when needed, so that it may fill
+  // first.
+  std::vector<std::string> (*names)() = nullptr;
+  double min = 0, max = 0;  // the allowed range of a number, both ends included
+  bool whole = false;       // whole numbers only; K, M, G (times 1024) may follow
+  std::string help = {};
 
+  bool is_word() const { return names || !choices.empty(); }
+  std::vector<std::string> words() const { return names ? names() : choices; }
   std::string range() const;  // "8 | 9" or "1 to 4096"
 };
 

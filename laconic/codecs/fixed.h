@@ -31,4 +31,31 @@ inline void unpack(ByteView packed, unsigned width, std::span<std::uint32_t> sym
   bits.expect_end();
 }
 
+// Symbols of 1 to 8 bits held a byte each, packed and unpacked: eight of them fill `width` bytes.
+// `packed` has packed_size(width, count) bytes; symbols fit their width.
+inline void pack_bytes(const std::uint8_t* symbols, std::size_t count, unsigned width,
+                       std::uint8_t* packed) {
+  for (std::size_t i = 0; i < count; i += 8) {
+    const std::size_t part = std::min<std::size_t>(8, count - i);
+    std::uint64_t word = 0;
+    for (std::size_t j = 0; j < part; ++j)
+      word |= static_cast<std::uint64_t>(symbols[i + j]) << (j * width);
+    const std::size_t bytes = packed_size(width, part);
+    for (std::size_t j = 0; j < bytes; ++j) *packed++ = static_cast<std::uint8_t>(word >> (8 * j));
+  }
+}
+inline void unpack_bytes(const std::uint8_t* packed, std::size_t count, unsigned width,
+                         std::uint8_t* symbols) {
+  const std::uint64_t mask = (1U << width) - 1;
+  for (std::size_t i = 0; i < count; i += 8) {
+    const std::size_t part = std::min<std::size_t>(8, count - i);
+    const std::size_t bytes = packed_size(width, part);
+    std::uint64_t word = 0;
+    for (std::size_t j = 0; j < bytes; ++j)
+      word |= static_cast<std::uint64_t>(*packed++) << (8 * j);
+    for (std::size_t j = 0; j < part; ++j)
+      symbols[i + j] = static_cast<std::uint8_t>(word >> (j * width) & mask);
+  }
+}
+
 }  // namespace laconic

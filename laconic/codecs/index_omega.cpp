@@ -1,0 +1,48 @@
+// omega: the gaps between positions as Elias omega codes.
+#include "laconic/codecs/elias.h"
+#include "laconic/codecs/positions.h"
+
+namespace laconic {
+namespace {
+
+std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
+  std::uint64_t bits = 0;
+  for_gaps(positions, [&](std::uint32_t gap) { bits += omega_length(gap + 1); });
+  return (bits + 7) / 8;
+}
+
+// A code longer than those of n - 1 leaves out at least n - 1 entries, so there are only so many.
+std::size_t max_size(std::size_t kept, const IndexSpace& space) {
+  std::uint64_t bits = kept;
+  for (std::uint32_t number = 2; number != 0; number *= 2) {
+    const std::uint64_t longer = omega_length(number) - omega_length(number - 1);
+    bits += longer * std::min<std::uint64_t>(kept, (space.count - kept) / (number - 1));
+  }
+  return (bits + 7) / 8;
+}
+
+void write(std::span<const std::uint32_t> positions, const IndexSpace&, Buffer& out) {
+  BitWriter bits(out);
+  for_gaps(positions, [&](std::uint32_t gap) { put_omega(gap + 1, bits); });
+  bits.finish();
+}
+
+ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> positions) {
+  BitReader bits(bytes);
+  fill_from_gaps(positions, space.count, [&] { return get_omega(bits) - 1; });
+  return bits.rest();
+}
+
+const RegisterIndexCodec omega{{
+    .name = "omega",
+    .tag = 5,
+    .summary = "Gaps as Elias omega codes: nothing to choose, good for clustered positions.",
+    .paper = "Alistarh et al. (arXiv 1610.02132)",
+    .size = size,
+    .max_size = max_size,
+    .write = write,
+    .read = read,
+}};
+
+}  // namespace
+}  // namespace laconic

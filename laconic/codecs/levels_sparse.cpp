@@ -1,0 +1,133 @@
+// sparse: positions of the levels that are not zero by the smallest index codec, their signs, and
+// their magnitudes less one as Rice codes. Close to the entropy of levels that are mostly 0 and
+// +-1.
+#include <algorithm>
+#include <bit>
+
+#include "laconic/codecs/fixed.h"
+#include "laconic/codecs/levels.h"
+#include "laconic/codecs/rice.h"
+#include "laconic/codecs/varint.h"
+
+namespace laconic {
+namespace {
+
+constexpr unsigned kTagBits = 3;
+constexpr unsigned kMostRiceBits = 30;
+
+std::uint32_t above_one(std::int32_t level) {
+  return (level < 0 ? 0U - static_cast<std::uint32_t>(level) : static_cast<std::uint32_t>(level)) -
+         1;
+}
+
+Rice code_of(unsigned bits, std::int32_t most) {
+  return {bits, static_cast<std::uint32_t>(most) - 1};
+}
+
+struct Magnitudes {
+  unsigned bits = 0;         // of the Rice code
+  std::uint64_t length = 0;  // of all codes, in bits
+};
+
+// More low bits are tried as long as that makes the whole shorter.
+Magnitudes shortest(const Levels& levels) {
+  Magnitudes best{.bits = 0, .length = ~std::uint64_t{0}};
+  for (unsigned bits = 0; bits <= kMostRiceBits; ++bits) {
+    const Rice code = code_of(bits, levels.most);
+    std::uint64_t length = 0;
+    for (const std::uint32_t position : levels.nonzero)
+      length += code.length(above_one(levels.all[position]));
+    if (length >= best.length) break;
+    best = {bits, length};
+  }
+  return best;
+}
+
+bool has_magnitudes(std::size_t nonzero, std::int32_t most) { return nonzero > 0 && most > 1; }
+
+std::size_t size(const Levels& levels) {
+  const std::size_t number = levels.nonzero.size();
+  const IndexSpace space{.count = levels.all.size()};
+  std::size_t bytes = varint_size(static_cast<std::uint64_t>(number) << kTagBits) +
+                      smallest_index(levels.nonzero, space).size(levels.nonzero, space) +
+                      packed_size(1, number);
+  if (has_magnitudes(number, levels.most))
+    bytes += 1 + static_cast<std::size_t>((shortest(levels).length + 7) / 8);
+  return bytes;
+}
+
+// The smallest index codec needs at most a bit per entry; the Rice code is no longer than with the
+// best number of bits for the largest level, and no code is longer than 56 bits.
+std::size_t max_size(std::size_t count, std::int32_t most) {
+  const std::size_t magnitudes = most > 1 ? 1 + count * 7 : 0;
+  return varint_size(static_cast<std::uint64_t>(count) << kTagBits) + 2 * packed_size(1, count) +
+         magnitudes;
+}
+
+void write(const Levels& levels, Buffer& out) {
+  const IndexSpace space{.count = levels.all.size()};
+  const IndexCodec& index = smallest_index(levels.nonzero, space);
+  put_varint(static_cast<std::uint64_t>(levels.nonzero.size()) << kTagBits | index.tag, out);
+  index.write(levels.nonzero, space, out);
+  BitWriter signs(out);
+  for (const std::uint32_t position : levels.nonzero) signs.put(levels.all[position] < 0, 1);
+  signs.finish();
+  if (!has_magnitudes(levels.nonzero.size(), levels.most)) return;
+  const unsigned bits = shortest(levels).bits;
+  out.append_number(static_cast<std::uint8_t>(bits));
+  const Rice code = code_of(bits, levels.most);
+  BitWriter magnitudes(out);
+  for (const std::uint32_t position : levels.nonzero)
+    code.put(above_one(levels.all[position]), magnitudes);
+  magnitudes.finish();
+}
+
+const IndexCodec& index_at(std::uint64_t tag) {
+  const auto at = std::ranges::find(index_codecs(), tag, &IndexCodec::tag);
+  if (at == index_codecs().end())
+    throw DataError("levels by position: index codec " + std::to_string(tag) + " is not known");
+  return *at;
+}
+
+ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels, Positions& work) {
+  ByteReader in(bytes);
+  const std::uint64_t head = in.varint("the number of levels that are not zero");
+  const std::uint64_t number = head >> kTagBits;
+  if (number > levels.size() || number / 8 > in.left())
+    throw DataError("levels by position: " + std::to_string(number) + " of " +
+                    std::to_string(levels.size()) + " levels in " + std::to_string(in.left()) +
+                    " bytes");
+  const auto positions = work.reset(static_cast<std::size_t>(number));
+  in = ByteReader(
+      index_at(head & ((1U << kTagBits) - 1)).read(in.rest(), {.count = levels.size()}, positions));
+  std::ranges::fill(levels, 0);
+  BitReader signs(in.take(packed_size(1, positions.size()), "the signs of levels"));
+  for (const std::uint32_t position : positions) levels[position] = signs.get(1) != 0 ? -1 : 1;
+  signs.expect_end();
+  if (!has_magnitudes(positions.size(), most)) return in.rest();
+  const unsigned rice_bits = in.take(1, "the width of magnitudes")[0];
+  if (rice_bits > kMostRiceBits)
+    throw DataError("levels by position: Rice codes with " + std::to_string(rice_bits) +
+                    " low bits; allowed: up to " + std::to_string(kMostRiceBits));
+  const Rice code = code_of(rice_bits, most);
+  BitReader magnitudes(in.rest());
+  for (const std::uint32_t position : positions)
+    levels[position] *= static_cast<std::int32_t>(code.get(magnitudes) + 1);
+  return magnitudes.rest();
+}
+
+const RegisterLevelCodec sparse{{
+    .name = "sparse",
+    .tag = 3,
+    .summary = "positions of levels that are not zero by an index codec, signs, Rice magnitudes",
+    .paper = "Laconic's own, of Golomb's and Rice's codes",
+    .takes = [](std::int32_t) { return true; },
+    .size = size,
+    .min_size = [](std::size_t, std::int32_t) -> std::size_t { return 1; },
+    .max_size = max_size,
+    .write = write,
+    .read = read,
+}};
+
+}  // namespace
+}  // namespace laconic

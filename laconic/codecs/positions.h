@@ -1,0 +1,52 @@
+// What the codecs of positions share: widths, gaps, and what they refuse.
+#pragma once
+
+#include <bit>
+#include <string>
+
+#include "laconic/base/errors.h"
+#include "laconic/codecs/index.h"
+
+namespace laconic {
+
+// Bits that hold every number below `count`; 0 for a count of 1.
+inline unsigned width_below(std::size_t count) {
+  return static_cast<unsigned>(std::bit_width(count - 1));
+}
+
+// Calls visit(g) with the number of entries left out before each position.
+template <class Visit>
+void for_gaps(std::span<const std::uint32_t> positions, Visit visit) {
+  std::uint32_t next = 0;
+  for (const std::uint32_t position : positions) {
+    visit(position - next);
+    next = position + 1;
+  }
+}
+
+[[noreturn]] inline void refuse_beyond(std::uint64_t position, std::size_t count) {
+  throw DataError("position " + std::to_string(position) + " is not among " +
+                  std::to_string(count) + " entries");
+}
+
+// The way back: read() gives the number of entries left out before the next position.
+template <class Read>
+void fill_from_gaps(std::span<std::uint32_t> positions, std::size_t count, Read read) {
+  std::uint64_t next = 0;
+  for (std::uint32_t& position : positions) {
+    next += read();
+    if (next >= count) refuse_beyond(next, count);
+    position = static_cast<std::uint32_t>(next++);
+  }
+}
+
+// Throws DataError unless the positions ascend and stay below `count`.
+inline void expect_ascending(std::span<const std::uint32_t> positions, std::size_t count) {
+  for (std::size_t j = 1; j < positions.size(); ++j)
+    if (positions[j] <= positions[j - 1])
+      throw DataError("position " + std::to_string(positions[j]) + " comes after position " +
+                      std::to_string(positions[j - 1]));
+  if (!positions.empty() && positions.back() >= count) refuse_beyond(positions.back(), count);
+}
+
+}  // namespace laconic

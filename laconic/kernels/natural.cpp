@@ -15,38 +15,22 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/draws-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::uint32_t kDrawMask = (1U << 23) - 1;
 
-using U32 = hn::CappedTag<std::uint32_t, 16>;  // four vectors are at most a group
+using U32 = Hashed::U32;  // four vectors are at most a group
 using I32 = hn::RebindToSigned<U32>;
 using F32 = hn::RebindToFloat<U32>;
 using Bytes = hn::Rebind<std::uint8_t, U32>;
 using Word = hn::Vec<U32>;
 
-// What is added to the magnitudes before the shift, a vector a call: hashed from the position,
-// constant, or given.
-class Hashed {
- public:
-  HWY_INLINE Hashed(std::uint32_t first, std::uint32_t word0, std::uint32_t word1)
-      : counter_(hn::Iota(U32(), first + word0)), word1_(hn::Set(U32(), word1)) {}
-  HWY_INLINE Word next() {
-    const U32 d;
-    Word h = counter_;
-    counter_ = hn::Add(counter_, hn::Set(d, static_cast<std::uint32_t>(hn::Lanes(d))));
-    h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(d, Key::kMultiply0));
-    h = hn::Xor(h, word1_);
-    h = hn::Mul(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(d, Key::kMultiply1));
-    h = hn::Xor(h, hn::ShiftRight<16>(h));
-    return hn::And(h, hn::Set(d, kDrawMask));
-  }
-
- private:
-  Word counter_, word1_;
-};
+// What is added to the magnitudes before the shift, a vector a call: Hashed from the position,
+// constant, or given. Of hashed and given draws the low 23 bits count.
 struct Constant {
   std::uint32_t value;
   HWY_INLINE Word next() const { return hn::Set(U32(), value); }
@@ -157,10 +141,11 @@ template <class Draw>
 HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw draw,
                                        std::uint8_t* exponents, std::uint8_t* signs) {
   const U32 d;
-  const Word sign_bit = hn::Set(d, 0x80000000U);
+  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
   Word largest = hn::Zero(d);
   const auto field_of = [&](Word bits) HWY_ATTR {
-    const Word field = hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), draw.next()));
+    const Word field =
+        hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), hn::And(draw.next(), draw_mask)));
     largest = hn::Max(largest, field);
     return field;
   };
@@ -208,14 +193,15 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
   const U32 d;
   const I32 di;  // magnitudes fit in 31 bits, so the cheaper signed compare serves
   const auto lowest = hn::Set(di, static_cast<std::int32_t>((base + 1) << 23));
-  const Word sign_bit = hn::Set(d, 0x80000000U);
+  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
   const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
   Word any_below = hn::Zero(d);
   const auto code_of = [&](Word bits) HWY_ATTR {
     const Word magnitude = hn::AndNot(sign_bit, bits);
     const auto below = hn::RebindMask(d, hn::Lt(hn::BitCast(di, magnitude), lowest));
     any_below = hn::Or(any_below, hn::IfThenElseZero(below, magnitude));
-    const Word field = hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, draw.next())), highest);
+    const Word field =
+        hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, hn::And(draw.next(), draw_mask))), highest);
     const Word level = hn::Sub(hn::Max(field, base_field), base_field);
     const Word sign = hn::ShiftRight<24>(hn::And(bits, sign_bit));
     return hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
@@ -276,7 +262,7 @@ HWY_EXPORT(add8_groups);
 struct Draws {
   std::uint32_t values[kGroup] = {};
   Draws(Key key, std::uint64_t first, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) values[i] = key.bits32(first + i) & ((1U << 23) - 1);
+    for (std::size_t i = 0; i < count; ++i) values[i] = key.bits32(first + i);
   }
 };
 

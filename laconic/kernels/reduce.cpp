@@ -1,5 +1,4 @@
-// Reductions. A sum that may reach the wire has 16 virtual lanes whatever the vector width: see
-// sum_of_squares.
+// Reductions. How a sum that may reach the wire is made: sums-inl.h.
 #include "laconic/kernels/reduce.h"
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #define HWY_TARGET_INCLUDE "laconic/kernels/reduce.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "laconic/kernels/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
@@ -35,19 +36,11 @@ std::uint8_t largest_byte_run(const std::uint8_t* bytes, std::size_t count) {
   return *std::max_element(lanes, lanes + hn::Lanes(d));
 }
 
-// Adds the squares of 16 * steps entries to 16 lanes: entry i goes to lane i % 16.
 void add_squares_run(const float* x, std::size_t count, double* lanes) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> df;
-  const std::size_t width = hn::Lanes(d);
-  for (std::size_t lane = 0; lane < 16; lane += width) {
-    auto sum = hn::LoadU(d, lanes + lane);
-    for (std::size_t i = lane; i < count; i += 16) {
-      const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
-      sum = hn::Add(sum, hn::Mul(v, v));
-    }
-    hn::StoreU(sum, d, lanes + lane);
-  }
+  add_in_lanes(x, count, lanes, [](auto floats) HWY_ATTR {
+    const auto v = hn::PromoteTo(Summand(), floats);
+    return hn::Mul(v, v);
+  });
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE
@@ -60,21 +53,6 @@ namespace {
 HWY_EXPORT(largest_magnitude_run);
 HWY_EXPORT(largest_byte_run);
 HWY_EXPORT(add_squares_run);
-
-constexpr std::size_t kBlock = 4096;
-
-double block_sum(std::span<const float> x) {
-  double lanes[16] = {};
-  in_groups(
-      x.size(),
-      [&](std::size_t, std::size_t count, const float* x) {
-        HWY_DYNAMIC_DISPATCH(add_squares_run)(x, count, lanes);
-      },
-      In<float>{x.data()});
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
 
 }  // namespace
 
@@ -101,10 +79,9 @@ std::uint8_t largest_byte(ByteView bytes) {
 }
 
 double sum_of_squares(std::span<const float> x) {
-  double sum = 0;
-  for (std::size_t from = 0; from < x.size(); from += kBlock)
-    sum += block_sum(x.subspan(from, std::min(kBlock, x.size() - from)));
-  return sum;
+  return sum_in_blocks(x, [](const float* x, std::size_t count, double* lanes) {
+    HWY_DYNAMIC_DISPATCH(add_squares_run)(x, count, lanes);
+  });
 }
 
 }  // namespace laconic::kernels

@@ -34,7 +34,9 @@ laconic_status laconic_operator_traits(const laconic_operator* op, size_t count,
                   .has_omega = known.omega.has_value(),
                   .has_delta = known.delta.has_value(),
                   .omega = known.omega.value_or(0),
-                  .delta = known.delta.value_or(0)},
+                  .delta = known.delta.value_or(0),
+                  .absolute = known.absolute,
+                  .shared = known.shared},
                  traits, "traits");
   });
 }

@@ -137,10 +137,12 @@ LACONIC_API const char* laconic_operator_spec(const laconic_operator* op);
 typedef struct laconic_traits {
   size_t struct_size;
   int unbiased;  // E C(x) = x
-  int random;    // draws from its keys
+  int random;    // draws from this rank's own key
   int has_omega, has_delta;
-  double omega;  // if has_omega: E|C(x) - x|^2 <= omega |x|^2
-  double delta;  // if has_delta: E|C(x) - x|^2 <= (1 - delta) |x|^2
+  double omega;     // if has_omega: E|C(x) - x|^2 <= omega |x|^2
+  double delta;     // if has_delta: E|C(x) - x|^2 <= (1 - delta) |x|^2 + absolute^2 count
+  double absolute;  // 0: a contraction in the papers' sense
+  int shared;       // draws from the key all ranks have in common
 } laconic_traits;
 
 LACONIC_API laconic_status laconic_operator_traits(const laconic_operator* op, size_t count,

@@ -57,7 +57,7 @@ Buffer everything() {
 
 std::string file_name(std::string spec) {
   for (char& c : spec)
-    if (c == ':' || c == ',' || c == '+') c = '-';
+    if (c == ':' || c == ',' || c == '+' || c == '=') c = '-';
   return spec;
 }
 

@@ -60,16 +60,16 @@ inline std::vector<std::uint8_t> encode(const Operator& op, std::span<const floa
 }
 
 inline std::vector<float> decode(const Operator& op, ByteView section, std::size_t count,
-                                 unsigned threads = 1) {
+                                 const Keys& keys = make_keys(1, 2, 3), unsigned threads = 1) {
   Scratch scratch(threads);
   std::vector<float> y(count);
-  op.add(section, 1, y, Keys(), scratch);
+  op.add(section, 1, y, keys, scratch);
   return y;
 }
 
 inline std::vector<float> through(const Operator& op, std::span<const float> x,
                                   const Keys& keys = make_keys(1, 2, 3)) {
-  return decode(op, encode(op, x, keys), x.size());
+  return decode(op, encode(op, x, keys), x.size(), keys);
 }
 
 // Runs the body once per instruction set of this machine, then goes back to the best.

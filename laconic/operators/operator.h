@@ -25,7 +25,8 @@ class Operator {
   // Throws DataError unless `section` is a whole, valid section of `count` entries.
   void check(ByteView section, std::size_t count, Scratch& scratch) const;
 
-  // y += weight * decoded. Checks first: when it throws DataError, y is as it was.
+  // y += weight * decoded. Checks first: when it throws DataError, y is as it was. `keys` are those
+  // of encode: some operators draw positions from them instead of sending any.
   void add(ByteView section, float weight, std::span<float> y, const Keys& keys,
            Scratch& scratch) const;
 
@@ -40,7 +41,8 @@ class Operator {
   explicit Operator(std::shared_ptr<const Chain> chain) : chain_(std::move(chain)) {}
   friend Operator parse_operator(std::string_view spec);
 
-  PlaneViews read(ByteView section, std::size_t count, Scratch& scratch) const;
+  bool prepare(std::span<const float>& x, const Keys& keys, Scratch& scratch) const;
+  PlaneViews read(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch) const;
 
   std::shared_ptr<const Chain> chain_;
 };
@@ -52,5 +54,9 @@ Operator parse_operator(std::string_view spec);
 // Every chain that the registered stages give as an example: what laws, golden frames, fuzzing and
 // benchmarks run over.
 std::vector<std::string> example_specs();
+
+// Every registered selector with every registered quantiser, as far as no example has them already:
+// laws and fuzzing run over these too.
+std::vector<std::string> pair_specs();
 
 }  // namespace laconic

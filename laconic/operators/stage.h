@@ -1,8 +1,12 @@
 // The stages a chain is made of, and what passes between them.
 //
-// A chain is [quantiser] [coder]. The quantiser turns floats into planes of symbols; the coder
-// turns planes into bytes. Without a quantiser the floats themselves are the plane; without a coder
-// planes are written as they are.
+//   [shrink] [selector] [bucket] [quantiser] [coder]
+//
+// The selector chooses entries and writes their positions; the quantiser turns the chosen floats
+// into planes of symbols, bucket by bucket if there is one in front of it; the coder turns planes
+// into bytes. Each may be missing: without a selector all entries are chosen, without a quantiser
+// the floats themselves are the plane, without a coder planes are written as they are and levels in
+// the smallest code.
 #pragma once
 
 #include <array>
@@ -24,21 +28,32 @@ namespace laconic {
 // What is known of an operator on `count` entries, as the papers state it.
 struct Traits {
   bool unbiased = false;             // E C(x) = x
-  bool random = false;               // draws from its keys
-  std::optional<double> omega = {};  // E|C(x) - x|^2 <= omega |x|^2
-  std::optional<double> delta = {};  // E|C(x) - x|^2 <= (1 - delta) |x|^2: a contraction
+  bool random = false;               // draws from this rank's own key
+  bool shared = false;               // draws from the key all ranks have in common
+  std::optional<double> omega = {};  // unbiased: E|C(x) - x|^2 <= omega |x|^2
+  std::optional<double> delta = {};  // E|C(x) - x|^2 <= (1 - delta) |x|^2 + absolute^2 count
+  double absolute = 0;               // 0: a contraction in the papers' sense
 };
 
-// `count` symbols of `width` bits (1..8, 16 or 32), packed as in codecs/fixed.h.
+// `count` symbols of `width` bits (1..8, 16 or 32), packed as in codecs/fixed.h; or levels.
 struct PlaneShape {
   unsigned width = 8;
   std::size_t count = 0;
   // A plane of bits can be tied to an earlier plane of bytes: its bit i means something only where
   // that plane's byte i is not 0, and is 0 elsewhere. Coders may leave out the others.
   int only_where = -1;
+  // Above 0: the plane is of signed whole numbers from -most to most (codecs/levels.h). In memory
+  // they are int32 (so width is 32) at an aligned address; how they are written is the coder's
+  // choice.
+  std::int32_t most = 0;
 
   std::size_t size() const { return packed_size(width, count); }
 };
+
+// Signed levels from -most to most.
+inline PlaneShape level_plane(std::size_t count, std::int32_t most) {
+  return {.width = 32, .count = count, .most = most};
+}
 
 // Up to four planes; none of this touches the heap.
 inline constexpr std::size_t kMostPlanes = 4;
@@ -54,9 +69,43 @@ struct PlaneShapes {
     for (std::size_t i = 0; i < count; ++i) sum += shape[i].size();
     return sum;
   }
+  bool has_levels() const {
+    for (std::size_t i = 0; i < count; ++i)
+      if (shape[i].most > 0) return true;
+    return false;
+  }
 };
 using PlaneSpans = std::array<std::span<std::uint8_t>, kMostPlanes>;
 using PlaneViews = std::array<ByteView, kMostPlanes>;
+
+// The levels of a plane that has them.
+inline std::int32_t* levels_of(std::span<std::uint8_t> plane) {
+  return reinterpret_cast<std::int32_t*>(plane.data());
+}
+inline std::span<const std::int32_t> levels_of(ByteView plane) {
+  return {reinterpret_cast<const std::int32_t*>(plane.data()), plane.size() / sizeof(std::int32_t)};
+}
+
+class Selector {
+ public:
+  virtual ~Selector() = default;
+  // The most entries it keeps of `count`.
+  virtual std::size_t most(std::size_t count) const = 0;
+  // Fills `kept` with the positions of the entries to keep, ascending. x is finite.
+  virtual void select(std::span<const float> x, const Keys& keys, Positions& kept,
+                      Scratch& scratch) const = 0;
+  // What the values of kept entries are multiplied by.
+  virtual float factor(std::size_t /*count*/) const { return 1; }
+  // Appends what receivers need to know which entries were kept, and the most bytes of it.
+  virtual void write(std::span<const std::uint32_t> kept, std::size_t count, Buffer& out) const = 0;
+  virtual std::size_t max_size(std::size_t count) const = 0;
+  // Reads that off the front of a section, fills `kept` and returns the rest. Throws DataError
+  // unless the positions are ascending, distinct and below count.
+  virtual ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
+                        Scratch& scratch) const = 0;
+  // Of a projection (factor 1) the delta counts, of an unbiased selector the omega.
+  virtual Traits traits(std::size_t count) const = 0;
+};
 
 class Quantiser {
  public:
@@ -65,8 +114,8 @@ class Quantiser {
   // Fills the planes of x. Returns false when x holds NaN or Inf; the planes are then undefined.
   virtual bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
                       Scratch& scratch) const = 0;
-  // Throws DataError unless every symbol stands for a finite value. Sizes and padding are already
-  // right.
+  // Throws DataError unless every symbol stands for a finite value. Sizes, padding and the bounds
+  // of levels are already right.
   virtual void check(const PlaneViews& planes, std::size_t count) const = 0;
   // y += weight * decoded, for checked planes.
   virtual void add(const PlaneViews& planes, float weight, std::span<float> y,
@@ -77,6 +126,8 @@ class Quantiser {
 class Coder {
  public:
   virtual ~Coder() = default;
+  // Throws UsageError when it cannot write planes of this kind: asked once, when a chain is parsed.
+  virtual void require(const PlaneShapes& /*shapes*/) const {}
   // Bounds on a section's size. Fewer bytes than the least are refused before memory is taken for
   // the planes.
   virtual std::size_t min_size(const PlaneShapes& shapes) const = 0;
@@ -89,12 +140,23 @@ class Coder {
                       Scratch& scratch) const = 0;
 };
 
-// In the order in which a chain may have them, at most one of each.
-enum class Role { quantiser, coder };
+// In the order in which a chain may have them, at most one of each. A sparse quantiser is a
+// selector and a quantiser in one.
+enum class Role { scaler, selector, bucket, sparse_quantiser, quantiser, coder };
 
 std::string_view role_name(Role role);
 
-using Stage = std::variant<std::shared_ptr<const Quantiser>, std::shared_ptr<const Coder>>;
+// What a stage's `make` returns, by its role.
+struct Shrink {};  // the entries divided by 1 + omega before the rest of the chain
+struct Bucket {
+  std::size_t size;  // entries the quantiser gets at a time
+};
+struct SparseQuantiser {
+  std::shared_ptr<const Selector> selector;
+  std::shared_ptr<const Quantiser> quantiser;
+};
+using Stage = std::variant<std::shared_ptr<const Quantiser>, std::shared_ptr<const Coder>,
+                           std::shared_ptr<const Selector>, SparseQuantiser, Bucket, Shrink>;
 
 // One file's entry in the table of stages. A stage exists by its registration alone: `list`, the
 // laws test, the fuzz targets, the golden frames and the benchmark walk this table.
@@ -114,5 +176,8 @@ const std::vector<StageInfo>& stages();
 struct RegisterStage {
   explicit RegisterStage(StageInfo info);
 };
+
+// One stage by its text, for stages made of others: make_stage("topk:0.01").
+Stage make_stage(std::string_view text);
 
 }  // namespace laconic

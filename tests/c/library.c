@@ -13,7 +13,7 @@ static void versions(void) {
 // anything else is a new LACONIC_ABI.
 static void layouts(void) {
   if (sizeof(void*) != 8) return;
-  CHECK(sizeof(laconic_traits) == 40 && offsetof(laconic_traits, delta) == 32);
+  CHECK(sizeof(laconic_traits) == 56 && offsetof(laconic_traits, shared) == 48);
   CHECK(sizeof(laconic_keys) == 32);
   CHECK(sizeof(laconic_header) == 56 && offsetof(laconic_header, shape) == 48);
   CHECK(sizeof(laconic_frame_info) == 112 && offsetof(laconic_frame_info, section_count) == 104);

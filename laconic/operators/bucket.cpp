@@ -1,0 +1,104 @@
+// bucket: the quantiser behind it works on so many entries at a time, each bucket with its own
+// norm. Alistarh et al., QSGD, section 4: buckets of 512 bound the variance by sqrt(512) / levels
+// whatever the model's size.
+//
+// Planes of all buckets are joined: first all norms, then all symbols, so a coder sees one plane of
+// each kind.
+#include <algorithm>
+
+#include "laconic/base/errors.h"
+#include "laconic/operators/bucketed.h"
+
+namespace laconic {
+namespace {
+
+class Bucketed : public Quantiser {
+ public:
+  Bucketed(std::shared_ptr<const Quantiser> inner, std::size_t size)
+      : inner_(std::move(inner)), size_(size), full_(inner_->planes(size)) {
+    for (std::size_t i = 0; i < full_.count; ++i)
+      if (full_.shape[i].width * full_.shape[i].count % 8 != 0)
+        throw UsageError("bucket: " + std::to_string(size) + " entries of " +
+                         std::to_string(full_.shape[i].width) +
+                         " bits do not end on a byte; allowed here: multiples of 8");
+  }
+
+  PlaneShapes planes(std::size_t count) const override {
+    PlaneShapes shapes = inner_->planes(count % size_);
+    for (std::size_t i = 0; i < shapes.count; ++i)
+      shapes.shape[i].count += count / size_ * full_.shape[i].count;
+    return shapes;
+  }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              Scratch& scratch) const override {
+    bool finite = true;
+    each(x.size(), planes, [&](std::size_t from, std::size_t count, const PlaneSpans& part) {
+      finite = finite &&
+               inner_->encode(x.subspan(from, count), part, keys.at(keys.first + from), scratch);
+    });
+    return finite;
+  }
+
+  void check(const PlaneViews& planes, std::size_t count) const override {
+    each(count, planes, [&](std::size_t, std::size_t count, const PlaneViews& part) {
+      inner_->check(part, count);
+    });
+  }
+
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           Scratch& scratch) const override {
+    each(y.size(), planes, [&](std::size_t from, std::size_t count, const PlaneViews& part) {
+      inner_->add(part, weight, y.subspan(from, count), scratch);
+    });
+  }
+
+  Traits traits(std::size_t count) const override { return inner_->traits(std::min(count, size_)); }
+
+ private:
+  // Calls use(from, count, planes) for every bucket.
+  template <class Planes, class Use>
+  void each(std::size_t count, Planes planes, Use use) const {
+    for (std::size_t from = 0; from < count; from += size_) {
+      const std::size_t part = std::min(size_, count - from);
+      const auto shapes = part == size_ ? full_ : inner_->planes(part);
+      Planes mine{};
+      for (std::size_t i = 0; i < shapes.count; ++i) {
+        mine[i] = planes[i].first(shapes.shape[i].size());
+        planes[i] = planes[i].subspan(mine[i].size());
+      }
+      use(from, part, mine);
+    }
+  }
+
+  std::shared_ptr<const Quantiser> inner_;
+  std::size_t size_;
+  PlaneShapes full_;
+};
+
+const RegisterStage bucket{{
+    .name = "bucket",
+    .role = Role::bucket,
+    .summary = "Gives the quantiser behind it so many entries at a time, each with its own norm.",
+    .paper = "Alistarh et al., QSGD (arXiv 1610.02132), section 4",
+    .parameters = {{.name = "size",
+                    .fallback = "512",
+                    .min = 8,
+                    .max = 1 << 30,
+                    .whole = true,
+                    .help = "entries in a bucket"}},
+    .examples = {"bucket+qsgd:4,max", "bucket:128+terngrad", "bucket:64+sign",
+                 "topk:0.1+bucket:64+dithering:4", "bucket:4096+natural+entropy"},
+    .make = [](const Args& args) -> Stage {
+      return Bucket{static_cast<std::size_t>(args.whole("size"))};
+    },
+}};
+
+}  // namespace
+
+std::shared_ptr<const Quantiser> bucketed(std::shared_ptr<const Quantiser> inner,
+                                          std::size_t size) {
+  return std::make_shared<Bucketed>(std::move(inner), size);
+}
+
+}  // namespace laconic

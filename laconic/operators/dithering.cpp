@@ -1,0 +1,89 @@
+// dithering: natural dithering D_nat^{p,s}: entries as norm times 0 or a power of two from 2^(1-s)
+// to 1, at random without bias. Horvath et al., Natural Compression, definition 6 and theorem 7.
+//
+// The norm travels as it is (the paper allows it to be compressed too). Powers of two are found in
+// the bits of |x|/norm, not by a logarithm, which rounds the wrong way just below one.
+#include <algorithm>
+
+#include "laconic/operators/norms.h"
+
+namespace laconic {
+namespace {
+
+class Dithering : public Quantiser {
+ public:
+  explicit Dithering(const Args& args)
+      : s_(static_cast<int>(args.whole("levels"))), norm_(args.text("norm")) {}
+
+  PlaneShapes planes(std::size_t count) const override {
+    return {scale_plane(count), level_plane(count, s_)};
+  }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              Scratch& scratch) const override {
+    if (!kernels::all_finite(x)) return false;
+    if (x.empty()) return true;
+    const float norm = norm_ == "1" ? l1_norm(x) : norm_ == "2" ? l2_norm(x) : max_norm(x);
+    store(planes[0].data(), norm);
+    std::int32_t* levels = levels_of(planes[1]);
+    in_pieces(x.size(), scratch, [&](std::size_t from, std::size_t count) {
+      if (norm == 0)
+        std::fill_n(levels + from, count, 0);
+      else
+        kernels::to_powers(x.subspan(from, count), norm, s_, keys.own, keys.first + from,
+                           levels + from);
+    });
+    return true;
+  }
+
+  void check(const PlaneViews& planes, std::size_t) const override {
+    check_scale(planes[0], "dithering");
+  }
+
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           Scratch& scratch) const override {
+    const float norm = load_scale(planes[0]);
+    in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {
+      kernels::add_powers(levels_of(planes[1]).data() + from, norm, s_, weight,
+                          y.subspan(from, count));
+    });
+  }
+
+  // Theorem 7: 1/8 + t min(1, t) with t = n^(1/r) 2^(1-s), r = min(p, 2).
+  Traits traits(std::size_t count) const override {
+    const auto n = static_cast<double>(count);
+    const double t = std::ldexp(norm_ == "1" ? n : std::sqrt(n), 1 - s_);
+    const double omega = 0.125 + t * std::min(1.0, t);
+    return {.unbiased = true,
+            .random = true,
+            .omega = omega,
+            .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
+  }
+
+ private:
+  int s_;
+  std::string norm_;
+};
+
+const RegisterStage dithering{{
+    .name = "dithering",
+    .role = Role::quantiser,
+    .summary = "Rounds to norm times powers of two from 2^(1-levels) to 1, at random without bias.",
+    .paper = "Horvath et al., Natural Compression (arXiv 1905.10988), definition 6, theorem 7",
+    .parameters = {{.name = "levels",
+                    .fallback = "",
+                    .min = 1,
+                    .max = 127,
+                    .whole = true,
+                    .help = "levels between 0 and the norm, halving"},
+                   {.name = "norm",
+                    .fallback = "2",
+                    .choices = {"1", "2", "inf"},
+                    .help = "p of the p-norm"}},
+    .examples = {"dithering:8", "dithering:1", "dithering:4,1", "dithering:3,inf",
+                 "dithering:7+entropy"},
+    .make = [](const Args& args) -> Stage { return std::make_shared<Dithering>(args); },
+}};
+
+}  // namespace
+}  // namespace laconic

@@ -1,0 +1,97 @@
+// Positions of a section: a varint, then what the codec writes.
+//
+// The varint holds how many entries were kept: as the number that is missing to the most there can
+// be, which is nearly always 0, if that is known to both ends, else as it is. Its low three bits
+// are the codec's tag unless the spec names the codec.
+#include "laconic/operators/indexed.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "laconic/base/errors.h"
+#include "laconic/codecs/varint.h"
+
+namespace laconic {
+namespace {
+
+constexpr unsigned kTagBits = 3;
+
+std::vector<std::string> codec_names() {
+  std::vector<std::string> names = {"auto"};
+  for (const IndexCodec& codec : index_codecs()) names.push_back(codec.name);
+  return names;
+}
+
+const IndexCodec& codec_at(std::uint64_t tag) {
+  for (const IndexCodec& codec : index_codecs())
+    if (codec.tag == tag) return codec;
+  throw DataError("a section has positions by index codec " + std::to_string(tag) +
+                  ", which this build does not know");
+}
+
+}  // namespace
+
+Parameter index_parameter() {
+  return {.name = "index",
+          .fallback = "auto",
+          .names = codec_names,
+          .help = "how positions are written; auto: the smallest for each slice"};
+}
+
+Parameter density_parameter() {
+  return {.name = "density",
+          .min = 1e-9,
+          .max = 1,
+          .help = "share of the entries that is kept, rounded up"};
+}
+
+// The product is lowered by 1e-12 of itself, far below one entry, so that 7 % of 100 is 7 although
+// 0.07 * 100 is above 7 in binary.
+std::size_t kept_at(double density, std::size_t count) {
+  const double share = std::ceil(density * static_cast<double>(count) * (1 - 1e-12));
+  return std::min(count, std::max<std::size_t>(1, static_cast<std::size_t>(share)));
+}
+
+IndexedSelector::IndexedSelector(const Args& args, bool exact)
+    : codec_(args.text("index") == "auto" ? "" : args.text("index")), exact_(exact) {}
+
+void IndexedSelector::write(std::span<const std::uint32_t> kept, std::size_t count,
+                            Buffer& out) const {
+  const IndexSpace where = space(count);
+  const std::uint64_t number = exact_ ? most(count) - kept.size() : kept.size();
+  const IndexCodec& codec = codec_.empty() ? smallest_index(kept, where) : index_codec(codec_);
+  put_varint(codec_.empty() ? number << kTagBits | codec.tag : number, out);
+  codec.write(kept, where, out);
+}
+
+// The smallest code is no larger than the smallest bound; a named one may need most for fewer than
+// all entries.
+std::size_t IndexedSelector::max_size(std::size_t count) const {
+  const IndexSpace where = space(count);
+  const std::size_t kept = most(count);
+  std::size_t bytes = codec_.empty() ? packed_size(1, count) : 0;
+  if (!codec_.empty())
+    for (std::size_t some = kept; some > 0; some /= 2)
+      bytes = std::max(bytes, index_codec(codec_).max_size(some, where));
+  return varint_size(static_cast<std::uint64_t>(count) << kTagBits) + bytes + sizeof(std::uint64_t);
+}
+
+ByteView IndexedSelector::read(ByteView section, std::size_t count, const Keys&, Positions& kept,
+                               Scratch&) const {
+  ByteReader in(section);
+  std::uint64_t number = in.varint("the number of kept entries");
+  const IndexCodec& codec =
+      codec_.empty() ? codec_at(number & ((1U << kTagBits) - 1)) : index_codec(codec_);
+  if (codec_.empty()) number >>= kTagBits;
+  if (number > most(count))
+    throw DataError("a section of " + std::to_string(count) + " entries claims " +
+                    std::to_string(number) + (exact_ ? " too few" : " kept") + "; allowed: up to " +
+                    std::to_string(most(count)));
+  if (exact_) number = most(count) - number;
+  if (number / 8 > in.left())
+    throw DataError("a section claims " + std::to_string(number) + " positions in " +
+                    std::to_string(in.left()) + " bytes");
+  return codec.read(in.rest(), space(count), kept.reset(static_cast<std::size_t>(number)));
+}
+
+}  // namespace laconic

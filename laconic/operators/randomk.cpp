@@ -1,0 +1,100 @@
+// randomk: k entries chosen at random without replacement, from the key all ranks have in common:
+// no position travels, and what ranks send can be added as it is. Scaled by n / k it is unbiased,
+// unscaled a contraction.
+//
+// Dutta et al. ran the unscaled form with masks that were never seeded; other code draws with
+// replacement. Here every set of k entries is equally likely, and both forms are named.
+//
+// The choice is Floyd's: for j = n - k .. n - 1 a draw t of 0..j is taken, or j itself when t is
+// taken already. k draws and a bit per entry, whatever n.
+#include <algorithm>
+#include <bit>
+
+#include "laconic/operators/indexed.h"
+
+namespace laconic {
+namespace {
+
+class RandomK : public Selector {
+ public:
+  explicit RandomK(const Args& args)
+      : density_(args.number("density")), scaled_(args.text("scale") == "scaled") {}
+
+  std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
+
+  void select(std::span<const float> x, const Keys& keys, Positions& kept,
+              Scratch& scratch) const override {
+    choose(x.size(), keys, kept, scratch);
+  }
+
+  float factor(std::size_t count) const override {
+    return scaled_
+               ? static_cast<float>(static_cast<double>(count) / static_cast<double>(most(count)))
+               : 1;
+  }
+
+  void write(std::span<const std::uint32_t>, std::size_t, Buffer&) const override {}
+  std::size_t max_size(std::size_t) const override { return 0; }
+
+  ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
+                Scratch& scratch) const override {
+    choose(count, keys, kept, scratch);
+    return section;
+  }
+
+  // Both exactly, for every x: E|C(x)|^2 = (n/k)|x|^2, and E|x - C(x)|^2 = (1 - k/n)|x|^2.
+  Traits traits(std::size_t count) const override {
+    const double share =
+        count == 0 ? 1 : static_cast<double>(most(count)) / static_cast<double>(count);
+    if (!scaled_) return {.shared = true, .delta = share};
+    const double omega = 1 / share - 1;
+    return {.unbiased = true,
+            .shared = true,
+            .omega = omega,
+            .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
+  }
+
+ private:
+  void choose(std::size_t count, const Keys& keys, Positions& kept, Scratch& scratch) const {
+    const Key key = keys.common.fork(keys.first);
+    const std::size_t k = most(count);
+    const auto taken = scratch.words.reset((count + 63) / 64);
+    std::ranges::fill(taken, 0);
+    for (std::uint64_t j = count - k; j < count; ++j) {
+      std::uint64_t t = below(j + 1, key.bits(j));
+      if (taken[t / 64] >> t % 64 & 1) t = j;
+      taken[t / 64] |= std::uint64_t{1} << t % 64;
+    }
+    std::uint32_t* to = kept.reset(k).data();
+    for (std::size_t i = 0; i < taken.size(); ++i)
+      for (std::uint64_t word = taken[i]; word != 0; word &= word - 1)
+        *to++ = static_cast<std::uint32_t>(64 * i + static_cast<unsigned>(std::countr_zero(word)));
+  }
+
+  // A number of 0..limit-1 from 64 random bits; its bias, limit / 2^64, is beyond measuring.
+  static std::uint64_t below(std::uint64_t limit, std::uint64_t bits) {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>(static_cast<Wide>(bits) * limit >> 64);
+  }
+
+  double density_;
+  bool scaled_;
+};
+
+const RegisterStage randomk{{
+    .name = "randomk",
+    .role = Role::selector,
+    .summary = "Keeps entries chosen at random, the same on all ranks, so no position is sent.",
+    .paper = "Dutta et al. (arXiv 1911.08250); Stich et al., Sparsified SGD with Memory",
+    .parameters = {density_parameter(),
+                   {.name = "scale",
+                    .fallback = "scaled",
+                    .choices = {"scaled", "unscaled"},
+                    .help = "scaled by n/k it is unbiased; unscaled it is a contraction"}},
+    .examples = {"randomk:0.1", "randomk:0.01,unscaled", "randomk:0.1+dithering:4",
+                 "randomk:0.1+natural"},
+    .make = [](const Args& args) -> Stage { return std::make_shared<RandomK>(args); },
+}};
+
+}  // namespace
+}  // namespace laconic

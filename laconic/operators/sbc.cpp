@@ -1,0 +1,96 @@
+// sbc: sparse binary compression. The k largest and the k smallest entries are averaged; the side
+// with the larger mean survives, all its entries as that mean. One float and positions: no sign, no
+// values. Sattler et al., Sparse Binary Compression, algorithm 2.
+//
+// Decisions the paper leaves open: each side takes entries of its own sign only (fewer than k when
+// there are fewer), so a mean is never drawn to zero by entries that point the other way; exactly
+// the k chosen entries are sent, ties by lowest position; equal means send the positive side.
+//
+// With S the entries sent and mu their mean, |x - C(x)|^2 = |x|^2 - |S| mu^2.
+#include <algorithm>
+#include <cmath>
+
+#include "laconic/kernels/select.h"
+#include "laconic/operators/indexed.h"
+#include "laconic/operators/norms.h"
+
+namespace laconic {
+namespace {
+
+using kernels::Side;
+
+class OneSide : public IndexedSelector {
+ public:
+  explicit OneSide(const Args& args)
+      : IndexedSelector(args, true), density_(args.number("density")) {}
+
+  std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
+
+  void select(std::span<const float> x, const Keys&, Positions& kept,
+              Scratch& scratch) const override {
+    const std::size_t k = most(x.size());
+    Positions& negative = scratch.nonzero;
+    negative.clear();
+    kernels::largest(x, k, Side::positive, kept, scratch.candidates);
+    kernels::largest(x, k, Side::negative, negative, scratch.candidates);
+    if (mean(x, kept) >= -mean(x, negative)) return;
+    std::ranges::copy(negative.view(), kept.reset(negative.size()).begin());
+  }
+
+  // One of two means is at least M / k with M the largest magnitude, and |x|^2 is at most n M^2.
+  Traits traits(std::size_t count) const override {
+    const auto k = static_cast<double>(count == 0 ? 1 : most(count));
+    return {.delta = 1 / (k * k * static_cast<double>(std::max<std::size_t>(count, 1)))};
+  }
+
+ private:
+  static double mean(std::span<const float> x, const Positions& chosen) {
+    double sum = 0;
+    for (const std::uint32_t i : chosen.view()) sum += x[i];
+    return chosen.empty() ? 0 : sum / static_cast<double>(chosen.size());
+  }
+
+  double density_;
+};
+
+// All entries as their mean: one float, whatever their number.
+class Mean : public Quantiser {
+ public:
+  PlaneShapes planes(std::size_t count) const override { return {scale_plane(count)}; }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
+              Scratch&) const override {
+    double sum = 0;
+    for (const float value : x) sum += value;
+    if (!x.empty())
+      store(planes[0].data(), static_cast<float>(sum / static_cast<double>(x.size())));
+    return true;
+  }
+
+  void check(const PlaneViews& planes, std::size_t) const override {
+    if (!std::isfinite(load_scale(planes[0])))
+      throw DataError("a section by 'sbc' has a mean that is not finite");
+  }
+
+  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch&) const override {
+    const float value = weight * load_scale(planes[0]);
+    for (float& entry : y) entry += value;
+  }
+
+  Traits traits(std::size_t) const override { return {.delta = 1.0}; }  // counted by the selector
+};
+
+const RegisterStage sbc{{
+    .name = "sbc",
+    .role = Role::sparse_quantiser,
+    .summary = "Keeps the largest entries of one sign, all as their mean; made for feedback.",
+    .paper = "Sattler et al., Sparse Binary Compression (arXiv 1805.08768)",
+    .parameters = {density_parameter(), index_parameter()},
+    .examples = {"sbc:0.01", "sbc:0.001,rice", "sbc:0.5"},
+    .make = [](const Args& args) -> Stage {
+      return SparseQuantiser{std::make_shared<OneSide>(args), std::make_shared<Mean>()};
+    },
+}};
+
+}  // namespace
+}  // namespace laconic

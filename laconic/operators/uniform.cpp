@@ -1,0 +1,213 @@
+// uniform: codes of 1 to 8 bits, evenly spaced between the least and the largest entry, or between
+// -m and m with m the largest magnitude. Rounded at random without bias, each entry by its own
+// draw, or to the nearest.
+//
+// Between -m and m, from 2 bits on, the codes are -h..h with h = 2^(bits-1) - 1: zero is one of
+// them, and one code is never used.
+#include <algorithm>
+
+#include "laconic/operators/norms.h"
+
+namespace laconic {
+namespace {
+
+using kernels::Rounding;
+
+constexpr std::size_t kPiece = 4096;  // codes pass through a piece that stays in the cache
+
+class Uniform : public Quantiser {
+ public:
+  Uniform(unsigned bits, Rounding rounding) : bits_(bits), rounding_(rounding) {}
+
+ protected:
+  // Fills a plane of codes piece by piece.
+  template <class Codes>
+  void pack(std::size_t count, std::span<std::uint8_t> plane, Scratch& scratch, Codes codes) const {
+    scratch.pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+      std::uint8_t some[kPiece];
+      const std::size_t from = piece * kPiece, part = std::min(kPiece, count - from);
+      codes(from, part, some);
+      pack_bytes(some, part, bits_, plane.data() + from / 8 * bits_);
+    });
+  }
+
+  template <class Use>
+  void unpack(std::size_t count, ByteView plane, Scratch& scratch, Use use) const {
+    scratch.pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+      std::uint8_t some[kPiece];
+      const std::size_t from = piece * kPiece, part = std::min(kPiece, count - from);
+      unpack_bytes(plane.data() + from / 8 * bits_, part, bits_, some);
+      use(from, part, some);
+    });
+  }
+
+  Traits claims(std::optional<double> error) const {
+    const auto delta = error && *error < 1 ? std::optional(1 - *error) : std::nullopt;
+    if (rounding_ == Rounding::nearest) return {.delta = delta};
+    return {.unbiased = true, .random = true, .omega = error, .delta = delta};
+  }
+
+  unsigned bits_;
+  Rounding rounding_;
+};
+
+class MinMax : public Uniform {
+ public:
+  using Uniform::Uniform;
+
+  PlaneShapes planes(std::size_t count) const override {
+    return {{.width = 32, .count = count > 0 ? std::size_t{2} : 0},
+            {.width = bits_, .count = count}};
+  }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              Scratch& scratch) const override {
+    if (!kernels::all_finite(x)) return false;
+    if (x.empty()) return true;
+    const kernels::Range range = kernels::range_of(x);
+    const float low = range.low, high = range.high;
+    store(planes[0].data(), low);
+    store(planes[0].data() + sizeof low, high);
+    pack(x.size(), planes[1], scratch, [&](std::size_t from, std::size_t part, std::uint8_t* to) {
+      if (low == high)
+        std::fill_n(to, part, std::uint8_t{0});
+      else
+        kernels::to_codes(x.subspan(from, part), low, high, bits_, rounding_, keys.own,
+                          keys.first + from, to);
+    });
+    return true;
+  }
+
+  void check(const PlaneViews& planes, std::size_t) const override {
+    const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
+    if (!std::isfinite(low) || !std::isfinite(high) || low > high)
+      throw DataError("a section by 'uniform' lies between " + std::to_string(low) + " and " +
+                      std::to_string(high) + "; allowed: finite numbers in order");
+  }
+
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           Scratch& scratch) const override {
+    const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
+    unpack(y.size(), planes[1], scratch,
+           [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
+             kernels::add_codes(codes, low, high, bits_, weight, y.subspan(from, part));
+           });
+  }
+
+  // The least and the largest entry are exact; any other is off by a variance of at most a quarter
+  // of a step squared; |x|^2 is at least half of (high - low)^2.
+  Traits traits(std::size_t count) const override {
+    const double steps = (1U << bits_) - 1;
+    const double others = count > 2 ? static_cast<double>(count - 2) : 0;
+    return claims(others / (2 * steps * steps));
+  }
+};
+
+class AbsMax : public Uniform {
+ public:
+  using Uniform::Uniform;
+
+  PlaneShapes planes(std::size_t count) const override {
+    return {scale_plane(count), {.width = bits_, .count = count}};
+  }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              Scratch& scratch) const override {
+    if (!kernels::all_finite(x)) return false;
+    if (x.empty()) return true;
+    const float m = max_norm(x);
+    store(planes[0].data(), m);
+    pack(x.size(), planes[1], scratch, [&](std::size_t from, std::size_t part, std::uint8_t* to) {
+      const auto some = x.subspan(from, part);
+      if (m == 0) {
+        std::fill_n(to, part, static_cast<std::uint8_t>(half()));
+      } else if (bits_ == 1) {
+        kernels::to_codes(some, -m, m, 1, rounding_, keys.own, keys.first + from, to);
+      } else {
+        std::int32_t levels[kPiece];
+        kernels::to_levels(some, scale(m), half(), rounding_, keys.own, keys.first + from, levels);
+        for (std::size_t i = 0; i < part; ++i)
+          to[i] = static_cast<std::uint8_t>(levels[i] + half());
+      }
+    });
+    return true;
+  }
+
+  void check(const PlaneViews& planes, std::size_t count) const override {
+    check_scale(planes[0], "uniform");
+    if (bits_ == 1) return;
+    std::uint8_t some[kPiece];
+    for (std::size_t from = 0; from < count; from += kPiece) {
+      const std::size_t part = std::min(kPiece, count - from);
+      unpack_bytes(planes[1].data() + from / 8 * bits_, part, bits_, some);
+      if (const unsigned largest = kernels::largest_byte({some, part}); largest > 2U * half())
+        throw DataError("a section by 'uniform' has a code of " + std::to_string(largest) +
+                        "; allowed: 0 to " + std::to_string(2 * half()));
+    }
+  }
+
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           Scratch& scratch) const override {
+    const float m = load_scale(planes[0]);
+    unpack(y.size(), planes[1], scratch,
+           [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
+             const auto some = y.subspan(from, part);
+             if (bits_ == 1) {
+               kernels::add_codes(codes, -m, m, 1, weight, some);
+               return;
+             }
+             std::int32_t levels[kPiece];
+             for (std::size_t i = 0; i < part; ++i) levels[i] = codes[i] - half();
+             kernels::add_levels(levels, scale(m), weight, some);
+           });
+  }
+
+  // The largest entry is exact. Others: at most a quarter of a step squared each; and, because zero
+  // is a level, |y| (step - |y|) at random, which sums to step |x|_1 at most, or at most y^2 to the
+  // nearest.
+  Traits traits(std::size_t count) const override {
+    const auto n = static_cast<double>(std::max<std::size_t>(count, 1));
+    if (bits_ == 1) return claims(n - 1);
+    const double h = half(), quarter = (n - 1) / (4 * h * h);
+    if (rounding_ == Rounding::nearest) return claims(std::min(quarter, 1 - 1 / n));
+    return claims(std::min(quarter, std::sqrt(n) / h));
+  }
+
+ private:
+  std::int32_t half() const { return bits_ == 1 ? 0 : (1 << (bits_ - 1)) - 1; }
+  kernels::Scale scale(float m) const { return {m, static_cast<float>(half())}; }
+};
+
+const RegisterStage uniform{{
+    .name = "uniform",
+    .role = Role::quantiser,
+    .summary = "Evenly spaced codes of 1 to 8 bits between the least and the largest entry, or "
+               "between -m and m.",
+    .paper = "affine quantisation; stochastic rounding as in Alistarh et al. (arXiv 1610.02132)",
+    .parameters = {{.name = "bits",
+                    .fallback = "8",
+                    .min = 1,
+                    .max = 8,
+                    .whole = true,
+                    .help = "bits per entry"},
+                   {.name = "range",
+                    .fallback = "minmax",
+                    .choices = {"minmax", "absmax"},
+                    .help = "from least to largest entry, or from -m to m"},
+                   {.name = "rounding",
+                    .fallback = "stochastic",
+                    .choices = {"stochastic", "nearest"},
+                    .help = "nearest draws nothing and is biased"}},
+    .examples = {"uniform", "uniform:1", "uniform:3,nearest", "uniform:4,absmax",
+                 "uniform:1,absmax", "uniform:2,absmax,nearest", "uniform:5,absmax+entropy"},
+    .make = [](const Args& args) -> Stage {
+      const auto bits = static_cast<unsigned>(args.whole("bits"));
+      const auto rounding =
+          args.text("rounding") == "nearest" ? Rounding::nearest : Rounding::stochastic;
+      if (args.text("range") == "absmax") return std::make_shared<AbsMax>(bits, rounding);
+      return std::make_shared<MinMax>(bits, rounding);
+    },
+}};
+
+}  // namespace
+}  // namespace laconic

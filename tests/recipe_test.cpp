@@ -29,8 +29,9 @@ TEST(Recipe, MistakesAreNamed) {
   EXPECT_EQ(refusal("[]"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{}"), "a recipe needs a 'name'");
-  EXPECT_EQ(refusal(R"({"name":"x","operator":"natural"})"),
-            "a recipe has no 'operator'; allowed: name op memory layout exchange rules summary");
+  EXPECT_EQ(
+      refusal(R"({"name":"x","operator":"natural"})"),
+      "a recipe has no 'operator'; allowed: name op memory layout exchange rules warmup summary");
   EXPECT_EQ(refusal(R"({"name":"x","op":3})"), "a recipe's 'op' must be text, not 3");
   EXPECT_NE(refusal(R"({"name":"x","op":"natrual"})").find("no operator 'natrual'"),
             std::string::npos);
@@ -41,6 +42,42 @@ TEST(Recipe, MistakesAreNamed) {
             }).find("no recipe 'natura'; known: dense"),
             std::string::npos);
   EXPECT_THROW(find_recipe("/nowhere/mine.json"), UsageError);
+}
+
+TEST(Recipe, AWarmUpIsReadWrittenAndFollowed) {
+  const Recipe recipe = read_recipe(
+      R"({"name":"x","op":"natural","memory":"feedback","layout":"split:100",
+          "rules":["max=30,op=half"],"warmup":["2 identity","3 natural:8"]})");
+  EXPECT_EQ(recipe.warmup, (std::vector<std::string>{"2 identity", "3 natural:8"}));
+  EXPECT_EQ(read_recipe(write_recipe(recipe)), recipe);
+  auto ends = make_thread_transports(1);
+  const Model model = {{"w", {30, 10}}, {"b", {30}}};
+  const auto aggregator = make_aggregator({.model = model, .recipe = recipe}, *ends[0]);
+  std::vector<std::uint64_t> payloads;
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    std::vector<float> gradient = gaussian(330, 1, step);
+    payloads.push_back(aggregator->average(gradient, {.step = step}).payload_bytes);
+  }
+  const std::uint64_t b = encode(parse_operator("half"), gaussian(30)).size();  // in all phases
+  EXPECT_EQ(payloads, (std::vector<std::uint64_t>{1200 + b, 1200 + b, 303 + b, 339 + b, 339 + b}));
+}
+
+TEST(Recipe, MistakesInAWarmUpAreNamed) {
+  const auto refusal = [](const std::string& warmup, const std::string& exchange = "gather") {
+    return message_of<UsageError>([&] {
+      read_recipe(R"({"name":"x","exchange":")" + exchange + R"(","warmup":)" + warmup + "}");
+    });
+  };
+  EXPECT_EQ(refusal("7"), "a recipe's 'warmup' must be a list of texts, not 7");
+  for (const std::string text : {"natural", "0 natural", "-1 natural", "1.5 natural", "5",
+                                 "5natural", "", "99999999999999999999 natural"})
+    EXPECT_EQ(refusal(R"([")" + text + R"("])"),
+              "warm-up '" + text + "' must be STEP SPEC with a STEP above 0, as in '100 natural'");
+  EXPECT_NE(refusal(R"(["5 natrual"])").find("no operator 'natrual'"), std::string::npos);
+  EXPECT_EQ(refusal(R"(["5 natural","5 half"])"),
+            "warm-up '5 half' must end after step 5, where the one before it ends");
+  EXPECT_EQ(refusal(R"(["5 natural"])", "dense"),
+            "exchange 'dense' has no warm-up; allowed with one: gather");
 }
 
 TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {
@@ -72,6 +109,9 @@ TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {
             R"(ranks disagree on the model: rank 0 has [["w",[10]]], rank 2 has [["w",[11]]])");
   other = mine;
   other.recipe.layout = "whole";
+  EXPECT_NE(messages_with(other).find("ranks disagree on the recipe"), std::string::npos);
+  other = mine;
+  other.recipe.warmup = {"5 half"};
   EXPECT_NE(messages_with(other).find("ranks disagree on the recipe"), std::string::npos);
 }
 

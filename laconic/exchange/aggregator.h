@@ -40,20 +40,34 @@ class Aggregator {
   virtual void load(const State& state) = 0;
 };
 
-// What an aggregator is made from. Model, plan, seed and memory must be the same on all ranks.
+// The plan of all steps before `until`: a warm-up sends more than what comes after it.
+struct Phase {
+  std::uint64_t until = 0;
+  Plan plan;
+};
+
+// What an aggregator is made from. Model, plans, seed and memory must be the same on all ranks.
 struct Setup {
   Transport& transport;
   Model model;
   Plan plan;
+  std::vector<Phase> warmup = {};  // what comes before `plan`, in rising order
   std::string memory = "none";
   std::uint64_t seed = 0;
   double timeout_seconds = 60;
   unsigned threads = 1;
+
+  const Plan& plan_at(std::uint64_t step) const {
+    for (const Phase& phase : warmup)
+      if (step < phase.until) return phase.plan;
+    return plan;
+  }
 };
 
 struct ExchangeInfo {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
+  bool follows_warmup = false;  // asks Setup::plan_at in every step
   std::function<std::unique_ptr<Aggregator>(Setup, const Args&)> make;
 };
 

@@ -24,10 +24,16 @@ class Gather : public Aggregator {
     header_.rank = static_cast<std::uint64_t>(setup_.transport.rank());
     header_.shape = {count_of(setup_.model)};
     largest_frame_ = largest_frame(setup_.plan);
+    for (const Phase& phase : setup_.warmup) {
+      require_fit(setup_.memory, phase.plan);
+      largest_frame_ = std::max(largest_frame_, largest_frame(phase.plan));
+    }
   }
 
-  StepStats average(std::span<float> gradient, const StepInfo& info) override {
+  StepStats average(std::span<float> gradient, const StepInfo& given) override {
     require_count(gradient, setup_.model);
+    StepInfo info = given;
+    info.ranks = static_cast<std::size_t>(setup_.transport.size());
     StepStats stats{.dense_bytes = gradient.size_bytes()};
     Stopwatch watch;
     Transaction step(*memory_);
@@ -62,7 +68,8 @@ class Gather : public Aggregator {
   void write_frame(std::span<const float> gradient, const StepInfo& info, StepStats& stats) {
     header_.step = info.step;
     const Keys keys = header_.keys();
-    const Plan& plan = setup_.plan;
+    const Plan& plan = setup_.plan_at(info.step);
+    memory_->begin(gradient, info);
     mine_.clear();
     FrameWriter frame(mine_, header_, plan.operators);
     for (std::size_t i = 0; i < plan.layout.size(); ++i) {
@@ -109,7 +116,7 @@ class Gather : public Aggregator {
   }
 
   void expect(const Frame& frame, std::size_t rank, std::uint64_t step) const {
-    const Plan& plan = setup_.plan;
+    const Plan& plan = setup_.plan_at(step);
     if (frame.header.rank != rank || frame.header.step != step || frame.header.seed != setup_.seed)
       throw DataError("the frame is of rank " + std::to_string(frame.header.rank) + ", step " +
                       std::to_string(frame.header.step) + ", seed " +
@@ -152,6 +159,7 @@ const RegisterExchange gather{{
     .summary = "Every rank's frame to every other; sends (ranks - 1) frames.",
     .paper = "all-gather of compressed gradients, as in Xu et al., GRACE",
     .parameters = {},
+    .follows_warmup = true,
     .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
       return std::make_unique<Gather>(std::move(setup));
     },

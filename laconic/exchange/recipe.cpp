@@ -2,6 +2,7 @@
 #include "laconic/exchange/recipe.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "laconic/base/errors.h"
@@ -29,14 +30,50 @@ std::vector<std::string> texts_of(const json& value, const std::string& key) {
 }
 
 json to_json(const Recipe& r) {
-  return {{"name", r.name},         {"op", r.op},       {"memory", r.memory},  {"layout", r.layout},
-          {"exchange", r.exchange}, {"rules", r.rules}, {"summary", r.summary}};
+  return {
+      {"name", r.name},         {"op", r.op},       {"memory", r.memory}, {"layout", r.layout},
+      {"exchange", r.exchange}, {"rules", r.rules}, {"warmup", r.warmup}, {"summary", r.summary}};
 }
 
-Plan plan_of(const Recipe& recipe, const Model& model) {
+Plan plan_of(const Recipe& recipe, const Model& model, std::string_view op) {
   std::vector<Rule> rules;
   for (const auto& text : recipe.rules) rules.push_back(parse_rule(text));
-  return make_plan(model, recipe.layout, parse_operator(recipe.op), rules);
+  return make_plan(model, recipe.layout, parse_operator(op), rules);
+}
+
+// "100 natural": the plan with natural compression, before step 100.
+Phase phase_of(const Recipe& recipe, const Model& model, const std::string& text) {
+  const char* const last = text.data() + text.size();
+  Phase phase;
+  const auto [end, error] = std::from_chars(text.data(), last, phase.until);
+  if (error != std::errc() || phase.until == 0 || end == last || *end != ' ')
+    throw UsageError("warm-up '" + text +
+                     "' must be STEP SPEC with a STEP above 0, as in '100 natural'");
+  phase.plan = plan_of(recipe, model, {end + 1, static_cast<std::size_t>(last - end - 1)});
+  return phase;
+}
+
+std::vector<Phase> phases_of(const Recipe& recipe, const Model& model) {
+  std::vector<Phase> phases;
+  for (const std::string& text : recipe.warmup) {
+    Phase phase = phase_of(recipe, model, text);
+    if (!phases.empty() && phase.until <= phases.back().until)
+      throw UsageError("warm-up '" + text + "' must end after step " +
+                       std::to_string(phases.back().until) + ", where the one before it ends");
+    phases.push_back(std::move(phase));
+  }
+  return phases;
+}
+
+// A warm-up that an exchange would pass over in silence is a mistake.
+void require_warmup_followed(const Recipe& recipe) {
+  const auto name = recipe.exchange.substr(0, recipe.exchange.find(':'));
+  const auto at = std::ranges::find(exchanges(), name, &ExchangeInfo::name);
+  if (recipe.warmup.empty() || at == exchanges().end() || at->follows_warmup) return;
+  std::vector<std::string> able;
+  for (const ExchangeInfo& info : exchanges())
+    if (info.follows_warmup) able.push_back(info.name);
+  throw UsageError("exchange '" + name + "' has no warm-up; allowed with one: " + join(able, " "));
 }
 
 // Everything ranks must have in common, field by field.
@@ -134,29 +171,38 @@ Recipe read_recipe(std::string_view text) {
       recipe.exchange = text_of(value, key);
     else if (key == "rules")
       recipe.rules = texts_of(value, key);
+    else if (key == "warmup")
+      recipe.warmup = texts_of(value, key);
     else if (key == "summary")
       recipe.summary = text_of(value, key);
     else
       throw UsageError("a recipe has no '" + key +
-                       "'; allowed: name op memory layout exchange rules summary");
+                       "'; allowed: name op memory layout exchange rules warmup summary");
   }
   if (recipe.name.empty()) throw UsageError("a recipe needs a 'name'");
-  plan_of(recipe, {});  // the parts are known and well-formed
+  // The parts are known and well-formed.
+  plan_of(recipe, {}, recipe.op);
+  phases_of(recipe, {});
+  require_warmup_followed(recipe);
   return recipe;
 }
 
 std::string write_recipe(const Recipe& recipe) { return to_json(recipe).dump(2); }
 
 std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport) {
-  Plan plan = plan_of(agreement.recipe, agreement.model);
+  const Recipe& recipe = agreement.recipe;
+  Plan plan = plan_of(recipe, agreement.model, recipe.op);
+  std::vector<Phase> warmup = phases_of(recipe, agreement.model);
+  require_warmup_followed(recipe);
   agree(agreement, transport);
-  return make_aggregator(agreement.recipe.exchange, {.transport = transport,
-                                                     .model = agreement.model,
-                                                     .plan = std::move(plan),
-                                                     .memory = agreement.recipe.memory,
-                                                     .seed = agreement.seed,
-                                                     .timeout_seconds = agreement.timeout_seconds,
-                                                     .threads = agreement.threads});
+  return make_aggregator(recipe.exchange, {.transport = transport,
+                                           .model = agreement.model,
+                                           .plan = std::move(plan),
+                                           .warmup = std::move(warmup),
+                                           .memory = recipe.memory,
+                                           .seed = agreement.seed,
+                                           .timeout_seconds = agreement.timeout_seconds,
+                                           .threads = agreement.threads});
 }
 
 }  // namespace laconic

@@ -14,8 +14,9 @@ namespace laconic {
 struct Recipe {
   std::string name;
   std::string op = "identity", memory = "none", layout = "tensor", exchange = "gather";
-  std::vector<std::string> rules = {};  // as parse_rule reads them
-  std::string summary = {};             // one sentence
+  std::vector<std::string> rules = {};   // as parse_rule reads them
+  std::vector<std::string> warmup = {};  // "STEP SPEC": before that step SPEC stands for op
+  std::string summary = {};              // one sentence
 
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
@@ -27,8 +28,8 @@ const std::vector<Recipe>& recipes();
 Recipe find_recipe(const std::string& name_or_file);
 
 // {"name": ..., "op": ..., "memory": ..., "layout": ..., "exchange": ..., "rules": [...],
-// "summary": ...}; all but name may be missing. Throws UsageError for anything else, naming the
-// key.
+// "warmup": ["100 natural", ...], "summary": ...}; all but name may be missing. Throws UsageError
+// for anything else, naming the key.
 Recipe read_recipe(std::string_view json);
 std::string write_recipe(const Recipe& recipe);
 

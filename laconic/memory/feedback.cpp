@@ -1,49 +1,59 @@
-// feedback: what was not sent is added to the next gradient. Units are those of the gradient.
-// a = e + g; send C(a); e = a - C(a). Invariant: everything sent plus the residual is the sum of
-// all gradients.
-#include <cmath>
-
-#include "laconic/base/errors.h"
-#include "laconic/kernels/linear.h"
-#include "laconic/kernels/reduce.h"
-#include "laconic/memory/memory.h"
+// feedback: what was not sent is added to the next gradient.
+//
+//   a = decay * e + g; send C(a); e = a - C(a)
+//
+// Invariant: everything sent plus the residual is the sum of all gradients. With a decay d below 1
+// what was t steps ago counts d^t, on both sides. With store=bf16 it holds up to the rounding of
+// each step's residual, 2^-8 of each entry.
+//
+// With units=step the residual is a change of the model, so a learning rate that changes does not
+// change what is owed: a = decay * e + lr * g; send C(a / lr); e = a - lr * C(a / lr). The
+// invariant is then that of lr * sent and lr * g.
+#include "laconic/memory/store.h"
 
 namespace laconic {
 namespace {
 
 class Feedback : public Memory {
  public:
-  explicit Feedback(const Model& model)
-      : model_(model), residual_(count_of(model)), next_(residual_.size()) {}
+  Feedback(const Model& model, const Args& args)
+      : decay_(static_cast<float>(args.number("decay"))),
+        in_steps_(args.text("units") == "step"),
+        residual_(in_steps_ ? "feedback.step" : "feedback", model, Store::format_of(args)) {}
+
+  void begin(std::span<const float>, const StepInfo& info) override {
+    if (!in_steps_) return;
+    require_lr("feedback:units=step", info);
+    lr_ = info.lr;
+  }
 
   std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
                                     const StepInfo&) override {
-    kernels::add(gradient, residual_.data() + slice.offset, next_.data() + slice.offset);
-    return std::span(next_).subspan(slice.offset, slice.count);
+    const auto a = residual_.open(slice, gradient, {.kept = decay_, .fresh = lr_});
+    if (!in_steps_) return a;
+    as_gradient_.resize(a.size());
+    for (std::size_t i = 0; i < a.size(); ++i) as_gradient_[i] = a[i] / lr_;
+    return as_gradient_;
   }
 
   void absorb(const Slice& slice, const Sent& sent) override {
-    sent.add_to(std::span(next_).subspan(slice.offset, slice.count), -1);
+    sent.add_to(residual_.opened(slice), -lr_);
+    residual_.close(slice);
   }
 
-  void commit() override { residual_.swap(next_); }
+  void commit() override { residual_.commit(); }
   void rollback() override {}  // the old residual was never touched
 
-  double residual_norm() const override { return std::sqrt(kernels::sum_of_squares(residual_)); }
-
-  State save() const override {
-    State state;
-    save_tensors("feedback", model_, residual_, state);
-    return state;
-  }
-  void load(const State& state) override {
-    expect_state(state, {"feedback"}, model_);
-    residual_ = load_tensors("feedback", model_, state);
-  }
+  double residual_norm() const override { return residual_.norm(); }
+  State save() const override { return save_stores({&residual_}); }
+  void load(const State& state) override { load_stores(state, {&residual_}); }
 
  private:
-  Model model_;
-  std::vector<float> residual_, next_;  // over the whole model, in parameter order
+  float decay_;
+  bool in_steps_;
+  float lr_ = 1;  // stays 1 in units of the gradient
+  Store residual_;
+  std::vector<float> as_gradient_;
 };
 
 const RegisterMemory feedback{{
@@ -51,10 +61,22 @@ const RegisterMemory feedback{{
     .summary = "Adds what was not sent to the next gradient (error feedback).",
     .paper = "Seide et al., 1-bit SGD; Karimireddy et al., Error Feedback Fixes SignSGD (arXiv "
              "1901.09847)",
-    .parameters = {},
+    .parameters = {{.name = "decay",
+                    .fallback = "1",
+                    .choices = {},
+                    .min = 0,
+                    .max = 1,
+                    .help = "what is left of the residual after a step"},
+                   Store::parameter(),
+                   {.name = "units",
+                    .fallback = "gradient",
+                    .choices = {"gradient", "step"},
+                    .help = "step: the residual is learning rate times gradient"}},
+    .examples = {"feedback", "feedback:0.75", "feedback:bf16", "feedback:step",
+                 "feedback:0.5,bf16,step"},
     .wants_contraction = true,
-    .make = [](const Model& model, const Args&) -> std::unique_ptr<Memory> {
-      return std::make_unique<Feedback>(model);
+    .make = [](const Model& model, const Args& args) -> std::unique_ptr<Memory> {
+      return std::make_unique<Feedback>(model, args);
     },
 }};
 

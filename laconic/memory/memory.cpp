@@ -1,6 +1,8 @@
 // The table of memories, and state by tensor name.
 #include "laconic/memory/memory.h"
 
+#include <charconv>
+#include <cmath>
 #include <set>
 
 #include "laconic/base/registry.h"
@@ -14,15 +16,39 @@ Registry<MemoryInfo>& registry() {
   return memories;
 }
 
-void require_contraction(const std::string& memory, const Plan& plan) {
-  for (std::size_t i = 0; i < plan.layout.size(); ++i) {
-    const Traits traits = plan.op(i).traits(plan.layout[i].count);
-    if (traits.delta && *traits.delta > 0) continue;
-    throw UsageError(
-        "memory '" + memory + "' diverges with '" + plan.op(i).spec() + "' on slice '" +
-        plan.layout[i].name +
-        "', which is no contraction; allowed: operators with a delta above 0 (see list)");
+std::string text_of(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 6).ptr};
+}
+
+bool contracts(const Operator& op, std::size_t count) {
+  const Traits traits = op.traits(count);
+  return count == 0 || (traits.delta && *traits.delta > 0);
+}
+
+// What to do instead. Whether a chain can be shrunk only the chain itself knows.
+std::string remedy_for(const Operator& op, std::size_t count) {
+  const std::string shrunk = "shrink+" + op.spec();
+  try {
+    if (contracts(parse_operator(shrunk), count))
+      return "use '" + shrunk + "', which scales it by 1/(1+omega)";
+  } catch (const UsageError&) {  // it cannot
   }
+  return "allowed: operators with a delta above 0 (see list)";
+}
+
+std::string divergence(const std::string& memory, const Slice& slice, const Operator& op) {
+  const auto omega = op.traits(slice.count).omega;
+  return "memory '" + memory + "' diverges with '" + op.spec() + "' on slice '" + slice.name +
+         "', which is no contraction" + (omega ? " (omega " + text_of(*omega) + ")" : "") + "; " +
+         remedy_for(op, slice.count);
+}
+
+// The one stage a memory's spec consists of.
+StageText stage_of(std::string_view spec) {
+  const auto stages = split_chain(spec);
+  if (stages.size() != 1) throw UsageError("a memory is one word, not '" + std::string(spec) + "'");
+  return stages[0];
 }
 
 }  // namespace
@@ -31,13 +57,42 @@ const std::vector<MemoryInfo>& memories() { return registry().all(); }
 
 RegisterMemory::RegisterMemory(MemoryInfo info) { registry().add(std::move(info)); }
 
+std::string misfit(std::string_view memory, const Plan& plan) {
+  const MemoryInfo& info = registry().at(stage_of(memory).name);
+  if (!info.wants_contraction) return {};
+  for (std::size_t i = 0; i < plan.layout.size(); ++i)
+    if (!contracts(plan.op(i), plan.layout[i].count))
+      return divergence(info.name, plan.layout[i], plan.op(i));
+  return {};
+}
+
+void require_fit(std::string_view memory, const Plan& plan) {
+  if (const std::string why = misfit(memory, plan); !why.empty()) throw UsageError(why);
+}
+
 std::unique_ptr<Memory> make_memory(std::string_view spec, const Model& model, const Plan& plan) {
-  const auto stages = split_chain(spec);
-  if (stages.size() != 1) throw UsageError("a memory is one word, not '" + std::string(spec) + "'");
-  const MemoryInfo& info = registry().at(stages[0].name);
-  const Args args(info.name, info.parameters, stages[0].args);
-  if (info.wants_contraction) require_contraction(info.name, plan);
+  const StageText stage = stage_of(spec);
+  const MemoryInfo& info = registry().at(stage.name);
+  const Args args(info.name, info.parameters, stage.args);
+  require_fit(spec, plan);
   return info.make(model, args);
+}
+
+void require_lr(const std::string& memory, const StepInfo& info) {
+  if (info.lr > 0 && std::isfinite(info.lr)) return;
+  throw UsageError("memory '" + memory + "' divides by the learning rate, which is " +
+                   text_of(info.lr) + " in step " + std::to_string(info.step) +
+                   "; allowed: above 0");
+}
+
+void mask_momentum(std::span<float> momentum, const Sent& sent) {
+  std::vector<float> decoded;
+  mask_momentum(momentum, sent.decode(momentum.size(), decoded));
+}
+
+void mask_momentum(std::span<float> momentum, std::span<const float> decoded) {
+  for (std::size_t i = 0; i < momentum.size(); ++i)
+    momentum[i] = decoded[i] != 0 ? 0.0F : momentum[i];
 }
 
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values,

@@ -19,6 +19,7 @@ struct StepInfo {
   std::uint64_t step = 0;
   float lr = 0;
   std::span<const float> parameters = {};
+  std::size_t ranks = 1;  // filled in by the aggregator
 };
 
 // What was sent of a slice.
@@ -30,18 +31,30 @@ struct Sent {
 
   // y += weight * what every receiver decodes.
   void add_to(std::span<float> y, float weight) const { op.add(section, weight, y, keys, scratch); }
+
+  // What every receiver decodes of a slice of `count` entries, in an array of the caller's.
+  std::span<const float> decode(std::size_t count, std::vector<float>& into) const {
+    into.assign(count, 0.0F);
+    add_to(into, 1);
+    return into;
+  }
 };
 
 // State by name: one array per tensor and role, e.g. "feedback/conv1.weight". Survives a change of
 // layout.
 using State = std::map<std::string, std::vector<float>>;
 
+// A step is begin; compensate and absorb, slice by slice; finish; and commit, or rollback at any
+// point.
 class Memory {
  public:
   virtual ~Memory() = default;
 
+  // Once per step, before the first slice: the whole gradient of this rank. Throws UsageError when
+  // `info` lacks what this memory needs.
+  virtual void begin(std::span<const float> /*gradient*/, const StepInfo& /*info*/) {}
   // Before encoding: what to send for this slice of the gradient. The result stays valid until the
-  // step ends.
+  // slice is absorbed or the next one compensated.
   virtual std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
                                             const StepInfo& info) = 0;
   // After encoding: what the receivers will decode of it.
@@ -63,7 +76,8 @@ class Memory {
 struct MemoryInfo {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
-  bool wants_contraction = false;  // diverges with an operator that is none
+  std::vector<std::string> examples = {};  // specs that every test of all memories runs
+  bool wants_contraction = false;          // diverges with an operator that is none
   std::function<std::unique_ptr<Memory>(const Model&, const Args&)> make;
 };
 
@@ -76,6 +90,21 @@ struct RegisterMemory {
 // Example: make_memory("feedback", model, plan). Throws UsageError when the memory cannot go with
 // an operator of the plan.
 std::unique_ptr<Memory> make_memory(std::string_view spec, const Model& model, const Plan& plan);
+
+// Why a memory cannot go with an operator of the plan, in one sentence; empty when it can.
+std::string misfit(std::string_view memory, const Plan& plan);
+
+// Throws that sentence as UsageError: a memory that stays while plans change must go with all.
+void require_fit(std::string_view memory, const Plan& plan);
+
+// Throws UsageError unless the step's learning rate can be divided by.
+void require_lr(const std::string& memory, const StepInfo& info);
+
+// Momentum masking: sets momentum to 0 where something was sent, that is, where receivers decode
+// anything but 0, and leaves it as it is elsewhere. For one slice, given what was sent of it or its
+// decoded values.
+void mask_momentum(std::span<float> momentum, const Sent& sent);
+void mask_momentum(std::span<float> momentum, std::span<const float> decoded);
 
 // Cuts an array over the whole model into one entry per tensor, "role/tensor", and back.
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values,

@@ -23,6 +23,7 @@ const RegisterMemory none{{
     .summary = "Nothing is remembered: right for unbiased operators.",
     .paper = "compressed SGD without feedback",
     .parameters = {},
+    .examples = {"none"},
     .make = [](const Model&, const Args&) -> std::unique_ptr<Memory> {
       return std::make_unique<None>();
     },

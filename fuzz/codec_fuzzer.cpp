@@ -4,9 +4,12 @@
 
 #include "fuzz/fuzz.h"
 #include "laconic/codecs/crc32c.h"
+#include "laconic/codecs/elias.h"
 #include "laconic/codecs/entropy.h"
 #include "laconic/codecs/fixed.h"
+#include "laconic/codecs/index.h"
 #include "laconic/codecs/masked.h"
+#include "laconic/codecs/rice.h"
 #include "laconic/codecs/varint.h"
 
 namespace laconic::fuzz {
@@ -123,6 +126,106 @@ void masked(Input in) {
   }
 }
 
+// Positions that the input draws: from each chunk as many as its share, or any below count.
+std::vector<std::uint32_t> positions_of(Input in, const IndexSpace& space, std::size_t kept) {
+  const bool even = space.chunk > 0 && kept == space.evenly();
+  const std::size_t stretch = even ? space.chunk : std::max<std::size_t>(1, space.count);
+  std::vector<std::uint32_t> positions;
+  for (std::size_t first = 0; first < space.count; first += stretch) {
+    const std::size_t size = std::min(stretch, space.count - first);
+    const std::size_t wanted = std::min(even ? space.per_chunk : kept, size);
+    for (std::size_t next = 0, left = wanted; left > 0; --left) {  // leaves room for those to come
+      const std::size_t room = size - next - left;
+      const std::size_t gap = room == 0 ? 0 : in.take<std::uint16_t>() % (room + 1);
+      positions.push_back(static_cast<std::uint32_t>(first + next + gap));
+      next += gap + 1;
+    }
+  }
+  return positions;
+}
+
+// Input: u8 codec, u16 count, u16 kept, u8 chunk, u8 per chunk, then bytes to read. A kept of 65535
+// stands for as many as are spread evenly.
+void index(Input in) {
+  const auto& codec = index_codecs()[in.take<std::uint8_t>() % index_codecs().size()];
+  IndexSpace space{.count = in.take<std::uint16_t>()};
+  std::size_t kept = in.take<std::uint16_t>();
+  space.chunk = in.take<std::uint8_t>();
+  space.per_chunk = in.take<std::uint8_t>();
+  if (kept == 65535) kept = space.evenly();
+  kept = std::min(kept, in.rest().size() * 8 + 64);  // more would be slow and teach nothing
+  std::vector<std::uint32_t> positions(std::min(kept, in.rest().size() * 8));
+  ByteView left;
+  if (accepts([&] { left = codec.read(in.rest(), space, positions); })) {
+    require(std::ranges::adjacent_find(positions, std::greater_equal<>()) == positions.end() &&
+                (positions.empty() || positions.back() < space.count),
+            "positions ascend and stay below count");
+    Buffer again;
+    codec.write(positions, space, again);
+    again.append(left);
+    require(std::ranges::equal(again.view(), in.rest()), "positions have one spelling");
+  }
+  positions = positions_of(in, space, std::min(kept, space.count));
+  Buffer out;
+  codec.write(positions, space, out);
+  require(out.size() == codec.size(positions, space), "size is the size");
+  require(out.size() <= codec.max_size(positions.size(), space), "max_size is a bound");
+  out.append(in.rest());
+  std::vector<std::uint32_t> back(positions.size());
+  left = codec.read(out.view(), space, back);
+  require(back == positions, "positions come back");
+  require(std::ranges::equal(left, in.rest()), "what follows is left");
+}
+
+// A stream of codes: get(reader) until it is refused, each number written again gives the bits that
+// were taken.
+template <class Get, class Put>
+void one_spelling(ByteView stream, Get get, Put put) {
+  BitReader reader(stream);
+  Buffer out;
+  BitWriter writer(out);
+  std::size_t end = 0;
+  for (std::uint32_t number = 0; accepts([&] { number = get(reader); });) {
+    put(number, writer);
+    end = stream.size() * 8 - static_cast<std::size_t>(reader.bits_left());
+  }
+  writer.finish();
+  require(out.size() == (end + 7) / 8, "numbers take as many bits as they were read from");
+  for (std::size_t i = 0; i < end; ++i)
+    require(bit_of(out.view(), i) == bit_of(stream, i), "a number has one code");
+}
+
+// Input: u8 low bits of the Rice codes, u32 their largest number, then a stream, read as both
+// codes.
+void codes(Input in) {
+  const unsigned low = in.take<std::uint8_t>() % 32;
+  const auto largest = in.take<std::uint32_t>();
+  const Rice rice(low, largest);
+  const auto put_rice = [&](std::uint32_t value, BitWriter& out) { rice.put(value, out); };
+  one_spelling(
+      in.rest(), [&](BitReader& reader) { return rice.get(reader); }, put_rice);
+  one_spelling(in.rest(), get_omega, put_omega);
+  Buffer out;
+  BitWriter writer(out);
+  std::size_t length = 0;
+  std::vector<std::uint32_t> numbers(in.rest().size() / 4);
+  for (auto& number : numbers) {
+    number = in.take<std::uint32_t>();
+    number = std::max(1U, number >> number % 32);
+    rice.put(std::min(number, largest), writer);
+    put_omega(number, writer);
+    length += rice.length(std::min(number, largest)) + omega_length(number);
+  }
+  writer.finish();
+  require(out.size() == (length + 7) / 8, "lengths are exact");
+  BitReader reader(out.view());
+  for (const std::uint32_t number : numbers) {
+    require(rice.get(reader) == std::min(number, largest), "a Rice code comes back");
+    require(get_omega(reader) == number, "an Elias omega code comes back");
+  }
+  require(reader.rest().empty(), "nothing is left");
+}
+
 void checksum(Input in) {
   const std::size_t cut = in.take<std::uint16_t>();
   std::vector<std::uint8_t> bytes(in.rest().begin(), in.rest().end());
@@ -137,7 +240,8 @@ void checksum(Input in) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace laconic::fuzz;
-  constexpr void (*kCodecs[])(Input) = {varints, bits, fixed, entropy, masked, checksum};
+  constexpr void (*kCodecs[])(Input) = {varints, bits,     fixed, entropy,
+                                        masked,  checksum, index, codes};
   Input in(data, size);
   kCodecs[in.take<std::uint8_t>() % std::size(kCodecs)](in);
   return 0;

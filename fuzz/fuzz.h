@@ -77,12 +77,13 @@ inline std::uint16_t place_of(std::string_view spec) {
   return static_cast<std::uint16_t>(hash ^ hash >> 16);
 }
 
-// The example whose place is the next one at or after `selector`, so that a corpus keeps its
-// meaning when operators are added.
+// The example or pair whose place is the next one at or after `selector`, so that a corpus keeps
+// its meaning when operators are added.
 inline const Operator& operator_at(std::uint16_t selector) {
   static const auto operators = [] {
     std::vector<Operator> all;
-    for (const auto& spec : example_specs()) all.push_back(parse_operator(spec));
+    for (const auto& specs : {example_specs(), pair_specs()})
+      for (const auto& spec : specs) all.push_back(parse_operator(spec));
     return all;
   }();
   const Operator* nearest = &operators.front();

@@ -7,7 +7,10 @@
 
 #include "fuzz/fuzz.h"
 #include "laconic/base/npy.h"
+#include "laconic/codecs/elias.h"
 #include "laconic/codecs/entropy.h"
+#include "laconic/codecs/index.h"
+#include "laconic/codecs/rice.h"
 #include "laconic/codecs/varint.h"
 #include "laconic/exchange/recipe.h"
 #include "laconic/frame/frame.h"
@@ -94,6 +97,52 @@ void frame_seeds(const Folder& folder) {
               {entries(21), entries(0), entries(9), {NAN, 1}, entries(7)});
 }
 
+// Positions by every codec: a few of many, with one long gap; and one of each 8.
+void index_seeds(const Folder& folder) {
+  struct Seed {
+    std::string name;
+    IndexSpace space;
+    std::vector<std::uint32_t> positions;
+  };
+  const std::vector<Seed> seeds = {
+      {"sparse", {.count = 3000}, {0, 1, 9, 40, 41, 500, 2040, 2999}},
+      {"dense", {.count = 90}, {0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 70, 71, 72, 73, 74, 75, 76, 89}},
+      {"even", {.count = 20, .chunk = 8, .per_chunk = 1}, {7, 9, 18}}};
+  for (std::size_t i = 0; i < index_codecs().size(); ++i)
+    for (const auto& [name, space, positions] : seeds) {
+      const IndexCodec& codec = index_codecs()[i];
+      Buffer out;
+      out.append_number(std::uint8_t{6});
+      out.append_number(static_cast<std::uint8_t>(i));
+      out.append_number(static_cast<std::uint16_t>(space.count));
+      out.append_number(static_cast<std::uint16_t>(positions.size()));
+      out.append_number(static_cast<std::uint8_t>(space.chunk));
+      out.append_number(static_cast<std::uint8_t>(space.per_chunk));
+      codec.write(positions, space, out);
+      folder.write("index-" + codec.name + "-" + name, out.view());
+    }
+}
+
+// One stream per code of numbers of every width.
+void code_seeds(const Folder& folder) {
+  for (const bool is_rice : {true, false}) {
+    constexpr unsigned kLow = 3;
+    constexpr std::uint32_t kLargest = 0x7fffffff;
+    Buffer out;
+    out.append_number(std::uint8_t{7});
+    out.append_number(static_cast<std::uint8_t>(kLow));
+    out.append_number(kLargest);
+    BitWriter writer(out);
+    for (std::uint32_t number = 1;; number *= 5) {
+      if (is_rice) Rice(kLow, kLargest).put(number, writer);
+      if (!is_rice) put_omega(number, writer);
+      if (number > kLargest / 5) break;
+    }
+    writer.finish();
+    folder.write(is_rice ? "codes-rice" : "codes-omega", out.view());
+  }
+}
+
 void codec_seeds(const Folder& folder) {
   const auto write = [&](std::uint8_t codec, const std::string& name, auto fill) {
     Buffer out;
@@ -139,6 +188,8 @@ void codec_seeds(const Folder& folder) {
     out.append_number(std::uint16_t{3});
     out.append(as_bytes("123456789"));
   });
+  index_seeds(folder);
+  code_seeds(folder);
 }
 
 void text_seeds(const Folder& folder) {

@@ -291,6 +291,21 @@ TEST(Index, MaxSizeHoldsForTheWorstGaps) {
   });
 }
 
+// Callers that know only the most positions there can be rely on it.
+TEST(Index, MaxSizeOfFewerIsNoLargerWithinTheSlack) {
+  for_codecs([](const IndexCodec& codec) {
+    for (const std::size_t count : {1, 2, 17, 100, 513, 4096, 70001, 3000000}) {
+      const IndexSpace space{.count = count, .chunk = 64, .per_chunk = 4};
+      std::size_t largest = 0;
+      for (std::size_t kept = 0; kept <= count; kept += 1 + kept / 500) {
+        const std::size_t size = codec.max_size(kept, space);
+        ASSERT_LE(largest, size + kIndexSlack) << kept << " of " << count;
+        largest = std::max(largest, size);
+      }
+    }
+  });
+}
+
 // All at the end, so that one gap is an escape; and as many escapes as there is room for, which is
 // the bound itself.
 TEST(Index, RiceEscapesLongGaps) {

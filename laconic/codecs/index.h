@@ -31,7 +31,8 @@ struct IndexCodec {
 
   // Exactly the bytes that write appends.
   std::function<std::size_t(std::span<const std::uint32_t> positions, const IndexSpace&)> size;
-  // The most bytes any `kept` positions take.
+  // The most bytes that up to `kept` positions take, within kIndexSlack: a code fitted to fewer of
+  // them may round up otherwise.
   std::function<std::size_t(std::size_t kept, const IndexSpace&)> max_size;
   std::function<void(std::span<const std::uint32_t> positions, const IndexSpace&, Buffer& out)>
       write;
@@ -41,6 +42,8 @@ struct IndexCodec {
   std::function<ByteView(ByteView bytes, const IndexSpace&, std::span<std::uint32_t> positions)>
       read;
 };
+
+inline constexpr std::size_t kIndexSlack = 8;
 
 // In the order of their tags.
 const std::vector<IndexCodec>& index_codecs();

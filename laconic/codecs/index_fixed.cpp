@@ -21,12 +21,14 @@ Runs runs_of(std::size_t kept, const IndexSpace& space) {
   return {space.chunk, std::min(space.per_chunk, space.chunk)};
 }
 
-std::size_t max_size(std::size_t kept, const IndexSpace& space) {
+std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace& space) {
+  const std::size_t kept = positions.size();
   return packed_size(width_below(runs_of(kept, space).stretch), kept);
 }
 
-std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace& space) {
-  return max_size(positions.size(), space);
+// One position fewer may mean that they are no longer spread evenly.
+std::size_t max_size(std::size_t kept, const IndexSpace& space) {
+  return packed_size(width_below(space.count), kept);
 }
 
 // Calls visit(run, first entry of its stretch) for each run.

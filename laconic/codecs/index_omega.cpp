@@ -16,7 +16,7 @@ std::size_t max_size(std::size_t kept, const IndexSpace& space) {
   std::uint64_t bits = kept;
   for (std::uint32_t number = 2; number != 0; number *= 2) {
     const std::uint64_t longer = omega_length(number) - omega_length(number - 1);
-    bits += longer * std::min<std::uint64_t>(kept, (space.count - kept) / (number - 1));
+    bits += longer * std::min<std::uint64_t>(kept, space.count / (number - 1));
   }
   return (bits + 7) / 8;
 }

@@ -1,4 +1,6 @@
 // rice: the gaps between positions as Rice codes, the parameter derived from kept and count.
+#include <algorithm>
+
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/rice.h"
 
@@ -19,7 +21,7 @@ std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace& spa
 // The entries left out allow for `runs` ones in all. An escape takes the place of 24 of them and
 // costs `wide` bits: as many of those as can be, and plain ones with what is left. Where the escape
 // is no longer than 23 ones, plain ones are the worst.
-std::size_t max_size(std::size_t kept, const IndexSpace& space) {
+std::size_t largest_of(std::size_t kept, const IndexSpace& space) {
   const unsigned bits = rice_bits(kept, space.count);
   const unsigned wide = std::max(1U, width_below(space.count));
   const std::uint64_t runs = (space.count - kept) >> bits;
@@ -28,6 +30,20 @@ std::size_t max_size(std::size_t kept, const IndexSpace& space) {
   const std::uint64_t plain = kept - escapes;
   const std::uint64_t ones = std::min(runs - escapes * Rice::kEscape, plain * (Rice::kEscape - 1));
   return (escapes * (Rice::kEscape + wide) + plain * (1 + bits) + ones + 7) / 8;
+}
+
+// With no low bits, fewer positions leave room for longer gaps: the fewest that have none count
+// too.
+std::size_t max_size(std::size_t kept, const IndexSpace& space) {
+  std::size_t low = 0, fewest = kept;
+  while (low < fewest) {
+    const std::size_t middle = low + (fewest - low) / 2;
+    if (middle > 0 && rice_bits(middle, space.count) == 0)
+      fewest = middle;
+    else
+      low = middle + 1;
+  }
+  return std::max(largest_of(kept, space), largest_of(fewest, space));
 }
 
 void write(std::span<const std::uint32_t> positions, const IndexSpace& space, Buffer& out) {

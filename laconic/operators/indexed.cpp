@@ -64,16 +64,12 @@ void IndexedSelector::write(std::span<const std::uint32_t> kept, std::size_t cou
   codec.write(kept, where, out);
 }
 
-// The smallest code is no larger than the smallest bound; a named one may need most for fewer than
-// all entries.
+// The smallest code is no larger than a bitmap.
 std::size_t IndexedSelector::max_size(std::size_t count) const {
-  const IndexSpace where = space(count);
-  const std::size_t kept = most(count);
-  std::size_t bytes = codec_.empty() ? packed_size(1, count) : 0;
-  if (!codec_.empty())
-    for (std::size_t some = kept; some > 0; some /= 2)
-      bytes = std::max(bytes, index_codec(codec_).max_size(some, where));
-  return varint_size(static_cast<std::uint64_t>(count) << kTagBits) + bytes + sizeof(std::uint64_t);
+  const std::size_t bytes = codec_.empty()
+                                ? packed_size(1, count)
+                                : index_codec(codec_).max_size(most(count), space(count));
+  return varint_size(static_cast<std::uint64_t>(count) << kTagBits) + bytes + kIndexSlack;
 }
 
 ByteView IndexedSelector::read(ByteView section, std::size_t count, const Keys&, Positions& kept,

@@ -1,6 +1,7 @@
 """Reads Laconic frames of data version 1 in plain Python, written from docs/frame.md only.
 
-Names are those of the page, and so is the order: words, head, table and foot, quantisers, coder.
+Names are those of the page, and so is the order: words, head, table and foot, sections, selectors,
+codes of positions, bucket, quantisers, the coders levels and entropy. Specs follow what they name.
 
     shape, dtype, values = decode(open("gradient.lac", "rb").read())
 """
@@ -10,6 +11,8 @@ import struct
 import sys
 from array import array
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
 
 DATA_VERSION = 1
 DTYPES = ("float32", "float16", "float64")
@@ -19,6 +22,8 @@ CHUNK = 262144  # bytes of a plane that are coded together
 FOOT = 8
 LIMIT = 2**31  # entries of an array, unless told otherwise
 WINDOW = 8 * 2**20  # most bytes of a zstd frame's window
+ESCAPE = 24  # ones in a Rice code that stand for a number as it is
+LARGEST = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # binary32
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 
 
@@ -68,22 +73,81 @@ class Reader:
         return number
 
     def text(self):
-        # The page gives no encoding: bytes that are not UTF-8 become surrogates, which encode back.
+        # Not checked: bytes that are not UTF-8 become surrogates, which encode back.
         return self.take(self.varint()).decode("utf-8", "surrogateescape")
 
     def end(self):
         require(self.left == 0, f"{self.part}: {self.left} bytes left over")
 
 
+class Bits:
+    """Takes bits off the front of a reader of bytes; those after the last have to be 0."""
+
+    def __init__(self, data):
+        self.data, self.byte, self.left = data, 0, 0
+
+    def bit(self):
+        if self.left == 0:
+            self.byte, self.left = self.data.u8(), 8
+        self.left -= 1
+        bit, self.byte = self.byte & 1, self.byte >> 1
+        return bit
+
+    def lowest_first(self, width):
+        return sum(self.bit() << place for place in range(width))
+
+    def highest_first(self, width):
+        return sum(self.bit() << place for place in reversed(range(width)))
+
+    def end(self):
+        require(self.byte == 0, "a bit after the last is not 0")
+
+
+def digits(number):
+    """W(number): how many binary digits it has."""
+    return number.bit_length()
+
+
 def packed_size(count, width):
     return (count * width + 7) // 8
 
 
-def unpack_bits(data, count):
-    """The first `count` bits, lowest bit of byte 0 first; all others have to be 0."""
-    bits = [byte >> place & 1 for byte in data for place in range(8)]
-    require(not any(bits[count:]), "a bit after the last symbol is not 0")
-    return bits[:count]
+def unpack(data, count, width):
+    """`count` symbols of `width` bits that are `data`."""
+    if width in LETTERS:
+        return list(struct.unpack(f"<{count}{LETTERS[width]}", data))
+    bits = Bits(Reader(data, "packed symbols"))
+    symbols = [bits.lowest_first(width) for _ in range(count)]
+    bits.end()
+    return symbols
+
+
+def take_packed(data, count, width):
+    return unpack(data.take(packed_size(count, width)), count, width)
+
+
+LETTERS = {8: "B", 16: "H", 32: "I"}  # of struct
+
+
+def binary32(number):
+    """A binary64 number rounded to binary32: what one operation on binary32 numbers gives.
+
+    For +, -, x and / of two binary32 numbers it does not matter that binary64 rounded before.
+    """
+    try:
+        return struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def floats(words):
+    """The binary32 numbers with these bits."""
+    return list(struct.unpack(f"<{len(words)}f", struct.pack(f"<{len(words)}I", *words)))
+
+
+def finite_floats(words):
+    require(all(word >> 23 & 255 != 255 for word in words), "a finite section has NaN or Inf")
+    return floats(words)
 
 
 def crc32c_table():
@@ -226,120 +290,628 @@ def read_sections(frame, table, body):
     body.end()
 
 
-# Quantisers: from planes to the binary32 words of n entries
+# Sections
 
 
-def identity(planes, n):
-    words = planes.plane(n, 32)
-    require_finite(words)
-    return words
+@dataclass
+class Operator:
+    """What a spec stands for."""
+
+    shrink: object = None
+    selector: object = None
+    bucket: int = 0  # entries of a run, 0 if there is no bucket
+    quantiser: object = None
+    coder: object = None
 
 
-def natural(planes, n):
-    exponents = planes.plane(n, 8)
-    require(255 not in exponents, "natural: an exponent is 255")
-    signs = planes.signs(exponents)
-    return [power_of_two(s, e) if e else 0 for e, s in zip(exponents, signs)]
+def decode_section(frame, section):
+    """The entries of one section, as an array of binary32."""
+    data = Reader(section.data, f"section at {section.position}")
+    n = section.count
+    if section.not_finite:
+        words = take_packed(data, n, 32)
+        data.end()
+        return array("f", struct.pack(f"={n}I", *words))  # a float does not keep every NaN's bits
+    key = fork(fork(fork(mix(frame.seed + G), frame.step), 0), section.position)
+    entries = decode_entries(parse_spec(section.operator), data, n, key) if n else []
+    data.end()
+    return array("f", entries)
 
 
-def natural8(planes, n):
-    tops = read_tops(planes, n, 127)
-    words = []
-    for i, code in enumerate(planes.plane(n, 8)):
-        s, c = divmod(code, 128)
-        words.append(power_of_two(s, tops[i // BLOCK] - 127 + c) if c else 0)
-    return words
+def decode_entries(operator, data, n, key):
+    if operator.selector is None:
+        return decode_runs(operator, data, n)
+    require(n < 2**32, "a slice under a selector has 2^32 entries or more")
+    kept, positions = operator.selector.read(data, n, key)
+    values = decode_runs(operator, data, kept) if kept else []
+    entries = [0.0] * n
+    for position, value in zip(positions, values):
+        entries[position] = value
+    return entries
 
 
-def half(planes, n):
-    tops = read_tops(planes, n, 1)
-    return [half_word(h, tops[i // BLOCK]) for i, h in enumerate(planes.plane(n, 16))]
+# Selectors: each reads the number of entries kept and their positions
 
 
-def bf16(planes, n):
-    words = [upper << 16 for upper in planes.plane(n, 16)]
-    require_finite(words)
-    return words
+@dataclass
+class Indexed:
+    most: object  # m, of n
+    index: str
+    exact: bool = False
+    runs: object = None  # (size, kept)
+
+    def read(self, data, n, key):
+        m = self.most(n)
+        v = data.varint()
+        if self.index == "auto":
+            v, tag = divmod(v, 8)
+        else:
+            tag = POSITION_NAMES.index(self.index)
+        require(v <= m, f"{data.part}: the number of positions is {v}; it is at most {m}")
+        c = m - v if self.exact else v
+        return c, read_positions(data, tag, c, n, self.runs if c == m else None)
 
 
-QUANTISERS = {
-    "identity": identity,
-    "natural": natural,
-    "natural:nearest": natural,
-    "natural:8": natural8,
-    "natural:8,nearest": natural8,
-    "half": half,
-    "half:bf16": bf16,
+@dataclass
+class Drawn:
+    density: float
+
+    def read(self, data, n, key):
+        k = share(self.density, n)
+        return k, drawn_positions(key, n, k)
+
+
+def share(density, n):
+    """k(density, n)"""
+    return min(n, max(1, math.ceil(density * n * (1 - 1e-12))))
+
+
+def topk(density, index):
+    return {"selector": Indexed(lambda n: share(density, n), index, exact=True)}
+
+
+def threshold(value, index):
+    return {"selector": Indexed(lambda n: n, index)}
+
+
+def adaptive(factor, index):
+    return {"selector": Indexed(lambda n: n, index)}
+
+
+def chunk(size, kept, index):
+    require(kept <= size, f"chunk: {kept} entries of {size} cannot be kept")
+
+    def most(n):
+        return n // size * kept + min(kept, n % size)
+
+    return {"selector": Indexed(most, index, exact=True, runs=(size, kept))}
+
+
+def randomk(density, scale):
+    return {"selector": Drawn(density)}
+
+
+G = 0x9E3779B97F4A7C15
+
+
+def mix(z):
+    z %= 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def fork(key, w):
+    return mix(key + mix(w + G))
+
+
+def draw(key, j):
+    return mix(key ^ mix(j * G + 0xD1B54A32D192ED03))
+
+
+def drawn_positions(key, n, k):
+    """A generator: k may be large, and nothing is drawn for a section that is refused."""
+    taken = set()
+    for j in range(n - k, n):
+        t = draw(key, j) * (j + 1) >> 64
+        taken.add(j if t in taken else t)
+    yield from sorted(taken)
+
+
+# Codes of positions: each reads c > 0 ascending positions below n
+
+
+def read_positions(data, tag, c, n, runs=None):
+    """`runs` is (size, kept) if every run of size entries holds as many positions as it can."""
+    require(tag < len(POSITION_NAMES), f"there is no code of positions {tag}")
+    require(c <= n, f"{c} positions among {n} entries")
+    if c == 0:
+        return []
+    if POSITION_NAMES[tag] == "fixed" and runs and n > runs[0]:
+        return fixed_positions_in_runs(data, c, n, *runs)
+    return POSITION_CODES[POSITION_NAMES[tag]](data, c, n)
+
+
+def rice_positions(data, c, n):
+    b = rice_width(c, n)
+    bits = Bits(data)
+    positions = add_gaps(lambda: rice(bits, b, n - 1) + 1, c, n)
+    bits.end()
+    return positions
+
+
+def fano_positions(data, c, n):
+    l = digits(n // c) - 1
+    packed_lows = data.take(packed_size(c, l))
+    bits = take_packed(data, c + (n - 1 >> l), 1)
+    lows = unpack(packed_lows, c, l)  # not before: l may be 0 and c large
+    places = [place for place, bit in enumerate(bits) if bit]
+    require(len(places) == c, f"fano: {len(places)} bits are 1 for {c} positions")
+    return ascending((place - j << l | low for j, (place, low) in enumerate(zip(places, lows))), n)
+
+
+def bitmap_positions(data, c, n):
+    positions = [position for position, bit in enumerate(take_packed(data, n, 1)) if bit]
+    require(len(positions) == c, f"bitmap: {len(positions)} bits are 1 for {c} positions")
+    return positions
+
+
+def varint_positions(data, c, n):
+    return add_gaps(lambda: data.varint() + 1, c, n)
+
+
+def fixed_positions(data, c, n):
+    return ascending(take_packed(data, c, digits(n - 1)), n)
+
+
+def fixed_positions_in_runs(data, c, n, size, kept):
+    symbols = iter(take_packed(data, c, digits(size - 1)))
+    positions = []
+    for start in range(0, n, size):
+        run = min(size, n - start)
+        within = ascending(islice(symbols, min(kept, run)), run)
+        positions += [start + position for position in within]
+    return positions
+
+
+def omega_positions(data, c, n):
+    bits = Bits(data)
+    positions = add_gaps(lambda: omega(bits, n), c, n)
+    bits.end()
+    return positions
+
+
+POSITION_CODES = {  # in the order of their tags
+    "rice": rice_positions,
+    "fano": fano_positions,
+    "bitmap": bitmap_positions,
+    "varint": varint_positions,
+    "fixed": fixed_positions,
+    "omega": omega_positions,
 }
+POSITION_NAMES = list(POSITION_CODES)
+
+
+def ascending(positions, n):
+    result = []
+    for position in positions:
+        require(position < n, f"position {position} is beyond the last of {n} entries")
+        require(not result or result[-1] < position, "positions are not ascending")
+        result.append(position)
+    return result
+
+
+def add_gaps(read_gap, c, n):
+    positions, position = [], -1
+    for _ in range(c):
+        position += read_gap()
+        require(position < n, f"position {position} is beyond the last of {n} entries")
+        positions.append(position)
+    return positions
+
+
+GOLDEN = (Decimal(5).sqrt() - 1) / 2  # g
+RICE_LIMITS = [1 - GOLDEN ** Decimal(2) ** (1 - b) for b in range(32)]
+
+
+def rice_width(c, n):
+    """The low bits b for c positions among n entries; Decimal, as binary64 rounds too early."""
+    return max((b for b in range(32) if c < n * RICE_LIMITS[b]), default=0)
+
+
+def rice(bits, b, largest):
+    ones = 0
+    while ones < ESCAPE and bits.bit():
+        ones += 1
+    if ones < ESCAPE:
+        number = ones << b | bits.highest_first(b)
+    else:
+        number = bits.lowest_first(max(1, digits(largest)))
+        require(number >> b >= ESCAPE, f"a Rice code spells out {number}")
+    require(number <= largest, f"a Rice code is {number}; it is at most {largest}")
+    return number
+
+
+def omega(bits, largest):
+    number = 1
+    while bits.bit():  # the highest of number + 1 digits
+        require(number < digits(largest), f"an Elias omega code is above {largest}")
+        number = 1 << number | bits.highest_first(number)
+    require(number <= largest, f"an Elias omega code is {number}; it is at most {largest}")
+    return number
+
+
+# Bucket
+
+
+def bucket(size):
+    return {"bucket": size}
+
+
+def require_runs_on_bytes(size, planes):
+    for plane in planes:
+        whole = plane.count(size) * plane.width % 8 == 0  # the width of levels is 0
+        require(whole, f"a plane of {size} entries does not end on a byte")
+
+
+def decode_runs(operator, data, n):
+    """Reads the joined planes and hands each run of entries its part of them."""
+    quantiser = operator.quantiser
+    size = operator.bucket or n
+    joined, symbols = [], []
+    for plane in quantiser.planes:
+        count = n // size * plane.count(size)
+        if n % size:
+            count += plane.count(n % size)
+        symbols = operator.coder.read(data, plane, count, symbols)
+        joined.append(iter(symbols))
+    values = []
+    for start in range(0, n, size):
+        run = min(size, n - start)
+        parts = [list(islice(j, p.count(run))) for j, p in zip(joined, quantiser.planes)]
+        values += quantiser.entries(run, *parts)
+    return values
+
+
+# Quantisers: which planes they have, and from these to the values of n entries
+
+
+@dataclass
+class Plane:
+    count: object  # symbols for n entries
+    width: int = 0  # of a symbol in bits, 0 for levels
+    most: int = 0  # a level is -most to most
+    compacted: bool = False  # entropy leaves out the symbols where the plane before has a 0
+
+
+@dataclass
+class Quantiser:
+    planes: list
+    entries: object  # the values, of n and the symbols of each plane
+
+
+def each(n):
+    return n
+
+
+def blocks(n):
+    return -(-n // BLOCK)
+
+
+def one(n):
+    return 1
+
+
+def two(n):
+    return 2
+
+
+SCALE = Plane(one, 32)
+
+
+def quantiser(planes, entries):
+    return {"quantiser": Quantiser(planes, entries)}
+
+
+def identity():
+    return quantiser([Plane(each, 32)], lambda n, words: finite_floats(words))
+
+
+def natural(width, rounding):
+    if width == "8":
+        return quantiser([Plane(blocks, 8), Plane(each, 8)], natural8_entries)
+    return quantiser([Plane(each, 8), Plane(each, 1, compacted=True)], natural_entries)
+
+
+def natural_entries(n, exponents, signs):
+    require(255 not in exponents, "natural: an exponent is 255")
+    return [power_of_two(s, e) if e else 0.0 for e, s in zip(exponents, signs)]
+
+
+def natural8_entries(n, tops, codes):
+    require_tops(tops, 127)
+    values = []
+    for i, code in enumerate(codes):
+        s, c = divmod(code, 128)
+        values.append(power_of_two(s, tops[i // BLOCK] - 127 + c) if c else 0.0)
+    return values
 
 
 def power_of_two(sign, exponent):
-    return sign << 31 | exponent << 23
+    return (-1) ** sign * 2.0 ** (exponent - 127)
 
 
-def require_finite(words):
-    require(all(word >> 23 & 255 != 255 for word in words), "a finite section has NaN or Inf")
-
-
-def read_tops(planes, n, least):
-    tops = planes.plane(-(-n // BLOCK), 8)
+def require_tops(tops, least):
     for top in tops:
         require(least <= top <= 254, f"a top is {top}; it has to be {least} to 254")
-    return tops
 
 
-def half_word(bits, top):
-    """The product is exact in binary64, so that packing rounds once: to nearest, ties to even."""
+def half(kind):
+    if kind == "bf16":
+        return quantiser([Plane(each, 16)], bf16_entries)
+    return quantiser([Plane(blocks, 8), Plane(each, 16)], half_entries)
+
+
+def half_entries(n, tops, halves):
+    require_tops(tops, 1)
+    return [half_entry(bits, tops[i // BLOCK]) for i, bits in enumerate(halves)]
+
+
+def half_entry(bits, top):
     (number,) = struct.unpack("<e", struct.pack("<H", bits))
     allowed = abs(number) < 2**15 if top == 254 else abs(number) <= 2**15  # false for NaN
     require(allowed, f"half: an entry is {number} under the top {top}")
-    return int.from_bytes(struct.pack("<f", math.ldexp(number, top - 141)), "little")
+    return binary32(math.ldexp(number, top - 141))  # the product is exact in binary64
 
 
-# Planes, without and with the coder
+def bf16_entries(n, uppers):
+    return finite_floats([upper << 16 for upper in uppers])
 
 
-LETTERS = {8: "B", 16: "H", 32: "I"}  # of struct
+def with_levels(most, entry):
+    """A quantiser of a scale and levels; `entry` makes a value of a level and the scale."""
+
+    def entries(n, scale_word, levels):
+        scale = read_scale(scale_word)
+        return [entry(l, scale) for l in levels]
+
+    return quantiser([SCALE, Plane(each, most=most)], entries)
 
 
-class PackedPlanes:
-    def __init__(self, section):
-        self.section = section
-
-    def plane(self, count, width):
-        data = self.section.take(packed_size(count, width))
-        if width == 1:
-            return unpack_bits(data, count)
-        return list(struct.unpack(f"<{count}{LETTERS[width]}", data))
-
-    def signs(self, exponents):
-        return self.plane(len(exponents), 1)
+def read_scale(words):
+    (scale,) = floats(words)
+    require(0 <= scale < math.inf, f"a scale is {scale}")  # false for NaN
+    return scale
 
 
-class EntropyPlanes:
-    def __init__(self, section):
-        self.section = section
+def qsgd(s, norm):
+    return with_levels(s, lambda l, scale: binary32(binary32(l / s) * scale))
 
-    def plane(self, count, width):
-        """A plane of bytes for each byte of a symbol, lowest first."""
-        byte_planes = [self.chunks(count) for _ in range(width // 8)]
-        return [int.from_bytes(symbol, "little") for symbol in zip(*byte_planes)]
 
-    def signs(self, exponents):
-        """The bits of entries that are not zero, spread to their places."""
-        count = sum(e != 0 for e in exponents)
-        bits = iter(unpack_bits(self.chunks(packed_size(count, 1)), count))
-        return [next(bits) if e else 0 for e in exponents]
+def terngrad(clip):
+    return with_levels(1, lambda l, scale: l * scale)
 
-    def chunks(self, length):
-        lengths = (min(CHUNK, length - start) for start in range(0, length, CHUNK))
-        return b"".join(map(self.chunk, lengths))
 
-    def chunk(self, length):
-        m = self.section.varint()
-        require(m <= length, f"a chunk of {length} bytes has {m} coded bytes")
-        coded = self.section.take(m)
-        return coded if m == length else decompress(coded, length)
+def dithering(s, norm):
+    def entry(l, scale):
+        return math.copysign(binary32(scale * 2.0 ** (abs(l) - s)), l) if l else 0.0
+
+    return with_levels(s, entry)
+
+
+def grid(omega):
+    return with_levels(2**31 - 1, grid_entry)
+
+
+def grid_entry(l, scale):
+    value = binary32(binary32(l) * scale)
+    require(math.isfinite(value), f"grid: level {l} is 2^128 or more")
+    return value
+
+
+def sign():
+    def entries(n, scale_word, bits):
+        scale = read_scale(scale_word)
+        return [-scale if bit else scale for bit in bits]
+
+    return quantiser([SCALE, Plane(each, 1)], entries)
+
+
+def uniform(bits, scaling, rounding):
+    codes = Plane(each, bits)
+    largest = 2**bits - 1
+    h = 2 ** (bits - 1) - 1
+
+    def between(n, ends, codes):
+        low, high = floats(ends)
+        require(-math.inf < low <= high < math.inf, f"uniform: low is {low} and high {high}")
+        return [uniform_entry(low, high, c, largest) for c in codes]
+
+    def symmetric(n, scale_word, codes):
+        scale = read_scale(scale_word)
+        if bits == 1:
+            return [uniform_entry(-scale, scale, c, largest) for c in codes]
+        require(max(codes) <= 2 * h, f"uniform: code {max(codes)} is above {2 * h}")
+        return [binary32(binary32((c - h) / h) * scale) for c in codes]
+
+    if scaling == "absmax":
+        return quantiser([SCALE, codes], symmetric)
+    return quantiser([Plane(two, 32), codes], between)
+
+
+def uniform_entry(low, high, c, largest):
+    part = binary32(c / largest)
+    value = binary32(binary32(low * binary32(1 - part)) + binary32(high * part))
+    return min(max(value, low), high)
+
+
+def sbc(density, index):
+    return topk(density, index) | no_bucket() | quantiser([Plane(one, 32)], sbc_entries)
+
+
+def sbc_entries(n, word):
+    return finite_floats(word) * n
+
+
+def stc(density, index):
+    return topk(density, index) | no_bucket() | sign()
+
+
+def no_bucket():
+    return {"bucket": 0}
+
+
+# Coder `levels`, and none. A coder reads a plane of `count` symbols, knowing those of the one before
+
+
+class Packed:
+    def read(self, data, plane, count, before):
+        return take_packed(data, count, plane.width)
+
+
+@dataclass
+class Levels(Packed):
+    code: str = ""  # a tag names it if it is empty
+
+    def read(self, data, plane, count, before):
+        if not plane.most:
+            return super().read(data, plane, count, before)
+        tag = LEVEL_NAMES.index(self.code) if self.code else data.u8()
+        require(tag < len(LEVEL_NAMES), f"there is no code of levels {tag}")
+        return LEVEL_CODES[LEVEL_NAMES[tag]](data, count, plane.most)
+
+
+def levels(code):
+    return {"coder": Levels(code)}
+
+
+def default_coder(planes):
+    return Levels() if any(plane.most for plane in planes) else Packed()
+
+
+def require_levels_for(code, planes):
+    """`code` has to be able to write the levels there are."""
+    mosts = [plane.most for plane in planes if plane.most]
+    require(mosts, "there are no levels for the coder")
+    require(code != "trits" or mosts == [1], "the levels are not trits")
+
+
+def from_zigzag(number):
+    return -(number // 2) - 1 if number % 2 else number // 2
+
+
+def fixed_levels(data, count, most):
+    width = digits(2 * most)
+    if most > 32767:
+        written = data.u8()
+        require(written <= width, f"levels: a width of {written} bits; at most {width} are needed")
+        width = written
+    result = list(map(from_zigzag, take_packed(data, count, width)))
+    largest = max(map(abs, result))
+    require(largest <= most, f"levels: one is beyond {most}")
+    if most > 32767:
+        require(width == digits(2 * largest), f"levels: {width} bits for a largest of {largest}")
+    return result
+
+
+def trit_levels(data, count, most):
+    require(most == 1, f"levels up to {most} are not trits")
+    result = []
+    for byte in data.take(-(-count // 5)):
+        require(byte <= 242, f"a byte of trits is {byte}")
+        result += [byte // 3**j % 3 - 1 for j in range(5)]
+    require(all(l == -1 for l in result[count:]), "a trit after the last is not -1")
+    return result[:count]
+
+
+def elias_levels(data, count, most):
+    c = data.varint()
+    require(c <= count, f"{c} levels that are not 0 among {count}")
+    bits, position, placed = Bits(data), -1, []
+    for _ in range(c):
+        position += omega(bits, count)
+        require(position < count, f"position {position} is beyond the last of {count} levels")
+        negative = bits.bit()
+        magnitude = omega(bits, most) if most > 1 else 1
+        placed.append((position, -magnitude if negative else magnitude))
+    bits.end()
+    return place_levels(placed, count)
+
+
+def sparse_levels(data, count, most):
+    c, tag = divmod(data.varint(), 8)
+    positions = read_positions(data, tag, c, count)
+    signs = take_packed(data, c, 1)
+    magnitudes = [1] * c
+    if most > 1 and c > 0:
+        b = data.u8()
+        require(b <= 30, f"levels: a Rice code of {b} low bits")
+        bits = Bits(data)
+        magnitudes = [rice(bits, b, most - 1) + 1 for _ in range(c)]
+        bits.end()
+    found = (-m if negative else m for m, negative in zip(magnitudes, signs))
+    return place_levels(zip(positions, found), count)
+
+
+def place_levels(placed, count):
+    result = [0] * count
+    for position, level in placed:
+        result[position] = level
+    return result
+
+
+LEVEL_CODES = {  # in the order of their tags
+    "fixed": fixed_levels,
+    "trits": trit_levels,
+    "elias": elias_levels,
+    "sparse": sparse_levels,
+}
+LEVEL_NAMES = list(LEVEL_CODES)
+
+
+# Coder `entropy`
+
+
+class Entropy:
+    def read(self, data, plane, count, before):
+        if plane.most:
+            return entropy_levels(data, count, plane.most)
+        if plane.compacted:
+            bits = iter(entropy_symbols(data, sum(symbol != 0 for symbol in before), 1))
+            return [next(bits) if symbol else 0 for symbol in before]
+        return entropy_symbols(data, count, plane.width)
+
+
+def entropy():
+    return {"coder": Entropy()}
+
+
+def entropy_levels(data, count, most):
+    z = data.varint()
+    require(z <= 2 * most, f"entropy: the largest zigzag number {z} is above {2 * most}")
+    width = next(width for width in (0, 1, 2, 4, 8, 16, 32) if width >= digits(z))
+    numbers = entropy_symbols(data, count, width)
+    require(max(numbers) == z, f"entropy: the largest zigzag number is {max(numbers)}, not {z}")
+    return list(map(from_zigzag, numbers))
+
+
+def entropy_symbols(data, count, width):
+    if width in (16, 32):  # a plane of bytes for each byte of a symbol, lowest first
+        planes = [read_chunks(data, count) for _ in range(width // 8)]
+        return [int.from_bytes(symbol, "little") for symbol in zip(*planes)]
+    return unpack(read_chunks(data, packed_size(count, width)), count, width)
+
+
+def read_chunks(data, length):
+    lengths = (min(CHUNK, length - start) for start in range(0, length, CHUNK))
+    return b"".join(read_chunk(data, length) for length in lengths)
+
+
+def read_chunk(data, length):
+    m = data.varint()
+    require(m <= length, f"a chunk of {length} bytes has {m} coded bytes")
+    coded = data.take(m)
+    return coded if m == length else decompress(coded, length)
 
 
 def decompress(coded, length):
@@ -362,33 +934,147 @@ def decompress(coded, length):
     return data
 
 
-# Sections and arrays
+# Specs
+
+
+@dataclass
+class Number:
+    """A number as an argument of a stage."""
+
+    name: str
+    least: float
+    most: float
+    default: float = None
+    whole: bool = False
+
+    def parse(self, content, first):
+        """Its value if `content` is such an argument, else None."""
+        prefix = "" if first else f"{self.name}="
+        if not content.startswith(prefix):
+            return None
+        digits = content.removeprefix(prefix)
+        try:
+            value = float(digits)
+        except ValueError:
+            return None
+        within = self.least <= value <= self.most  # false for NaN
+        require(within, f"{self.name} is {self.least} to {self.most}")
+        require(value != self.default, f"{self.name} {digits} is left out")
+        require(not self.whole or value == int(value), f"{self.name} is a whole number")
+        require(digits == spelling(value), f"{digits} is spelt {spelling(value)}")
+        return int(value) if self.whole else value
+
+
+@dataclass
+class Word:
+    """A word as an argument; another one is the default, which is left out."""
+
+    choices: tuple
+    default: str
+
+    def parse(self, content, first):
+        return content if content in self.choices else None
+
+
+def spelling(value):
+    """The shortest digits that read back the same, in fixed notation from 1e-6 to below 1e15."""
+    if value == 0:
+        return "0"
+    shortest = Decimal(repr(value)).normalize()
+    _, figures, exponent = shortest.as_tuple()
+    if 1e-6 <= abs(value) < 1e15:
+        return str(int(value)) if exponent >= 0 else f"{shortest:f}"
+    first, *others = map(str, figures)
+    power = exponent + len(others)
+    point = "." if others else ""
+    minus = "-" if value < 0 else ""
+    return f"{minus}{first}{point}{''.join(others)}e{'-' if power < 0 else ''}{abs(power):02}"
+
+
+DENSITY = Number("density", 1e-9, 1)
+INDEX = Word(tuple(POSITION_NAMES), "auto")
+NEAREST = Word(("nearest",), "stochastic")
+
+STAGES = {  # arguments, and what makes parts of an operator of them
+    "shrink": ((), lambda: {"shrink": True}),
+    "topk": ((DENSITY, INDEX), topk),
+    "threshold": ((Number("value", 1e-30, 1e30), INDEX), threshold),
+    "adaptive": ((Number("factor", 1, 1e9, 2), INDEX), adaptive),
+    "chunk": (
+        (Number("size", 2, 2**30, 4096, True), Number("kept", 1, 2**30, 64, True), INDEX),
+        chunk,
+    ),
+    "randomk": ((DENSITY, Word(("unscaled",), "scaled")), randomk),
+    "bucket": ((Number("size", 8, 2**30, 512, True),), bucket),
+    "identity": ((), identity),
+    "natural": ((Word(("8",), "9"), NEAREST), natural),
+    "half": ((Word(("bf16",), "binary16"),), half),
+    "qsgd": ((Number("s", 1, 32767, whole=True), Word(("max",), "2")), qsgd),
+    "terngrad": ((Number("clip", 0, 1000, 0),), terngrad),
+    "dithering": ((Number("s", 1, 127, whole=True), Word(("1", "inf"), "2")), dithering),
+    "grid": ((Number("omega", 0.001, 16, 0.125),), grid),
+    "sign": ((), sign),
+    "uniform": ((Number("bits", 1, 8, 8, True), Word(("absmax",), "ends"), NEAREST), uniform),
+    "sbc": ((DENSITY, INDEX), sbc),
+    "stc": ((DENSITY, INDEX), stc),
+    "levels": ((Word(tuple(LEVEL_NAMES), ""),), levels),
+    "entropy": ((), entropy),
+}
+ORDER = ["shrink", "selector", "bucket", "quantiser", "coder"]
 
 
 def parse_spec(spec):
-    """The quantiser and the reader of planes that a spec stands for."""
-    if spec == "entropy":
-        return identity, EntropyPlanes
-    quantiser = spec.removesuffix("+entropy")
-    require(quantiser in QUANTISERS, f"no operator {spec!r}")
-    return QUANTISERS[quantiser], PackedPlanes if quantiser == spec else EntropyPlanes
+    """The operator that a spec stands for."""
+    try:
+        return make_operator([parse_stage(stage) for stage in split_spec(spec)])
+    except FrameError as error:
+        raise FrameError(f"no operator {spec!r}: {error}") from None
 
 
-def decode_section(section):
-    """The entries of one section, as an array of binary32."""
-    data = Reader(section.data, f"section at {section.position}")
-    if section.not_finite:
-        words = PackedPlanes(data).plane(section.count, 32)
-    else:
-        quantiser, planes = parse_spec(section.operator)
-        words = quantiser(planes(data), section.count)
-    data.end()
-    return float32_array(words)
+def split_spec(spec):
+    """The specs of its stages."""
+    return spec.split("+")
 
 
-def float32_array(words):
-    """Goes by the bytes: a Python float would not keep the payload of every NaN."""
-    return array("f", struct.pack(f"={len(words)}I", *words))
+def parse_stage(stage):
+    """The parts of an operator that a stage defines."""
+    name, colon, rest = stage.partition(":")
+    require(name in STAGES, f"no stage {name!r}")
+    arguments, make = STAGES[name]
+    contents = rest.split(",") if colon else []
+    values = []
+    for i, argument in enumerate(arguments):
+        value = argument.parse(contents[0], first=i == 0) if contents else None
+        if value is None:
+            value = argument.default
+            require(value is not None, f"{name} lacks an argument")
+        else:
+            del contents[0]
+        values.append(value)
+    require(not contents, f"{name} has no argument {','.join(contents)!r} there")
+    return make(*values)
+
+
+def make_operator(stages):
+    places = [ORDER.index(part) for stage in stages for part in stage]
+    require(places == sorted(set(places)), "the stages are not in their order")
+    operator = Operator()
+    for stage in stages:
+        for part, value in stage.items():
+            setattr(operator, part, value)
+    if operator.quantiser is None:
+        operator.quantiser = identity()["quantiser"]
+    planes = operator.quantiser.planes
+    if operator.bucket:
+        require_runs_on_bytes(operator.bucket, planes)
+    if operator.coder is None:
+        operator.coder = default_coder(planes)
+    elif isinstance(operator.coder, Levels):
+        require_levels_for(operator.coder.code, planes)
+    return operator
+
+
+# Arrays
 
 
 def decode(data, limit=LIMIT):
@@ -398,7 +1084,7 @@ def decode(data, limit=LIMIT):
     require(held == frame.count, "the frame holds only a part of its array")
     values = array("f")
     for section in frame.sections:
-        values += decode_section(section)
+        values += decode_section(frame, section)
     return frame.extents, frame.dtype, values
 
 
@@ -425,7 +1111,7 @@ def main(arguments):
         frame = read_frame(data)
         print(*describe(frame), sep="\n")
         for section in frame.sections:
-            first = decode_section(section)[:8]
+            first = decode_section(frame, section)[:8]
             print(f"from entry {section.position}:", *(f"{value:.9g}" for value in first))
     except (FrameError, OSError) as error:
         sys.exit(f"{arguments[0]}: {error}")

@@ -275,8 +275,7 @@ TEST(Sbc, ASpikeAndAOneSidedVectorLoseLittle) {
   Values negative(1000);
   for (std::size_t i = 0; i < negative.size(); ++i)
     negative[i] = i % 200 == 0 ? 3.0F : -0.1F * static_cast<float>(i % 7);
-  double share =
-      5 * 9.0 / squared(negative);  // the five positive ones are all of their side
+  const double share = 5 * 9.0 / squared(negative);  // the five positive ones are all of their side
   EXPECT_NEAR(delta(negative), share, 1e-6);
 }
 

@@ -15,9 +15,18 @@ constexpr std::size_t kLongestSpec = 1024;
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
+// The shortest digits that read back the same; as people write numbers of an ordinary size, and
+// never with a '+', which joins stages.
 std::string print(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+  const double size = std::abs(value);
+  const bool ordinary = value == 0 || (size >= 1e-6 && size < 1e15);
+  char buffer[64];
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, value == 0 ? 0.0 : value,
+                    ordinary ? std::chars_format::fixed : std::chars_format::scientific);
+  std::string text(buffer, end.ptr);
+  std::erase(text, '+');
+  return text;
 }
 
 // As people write it: 4M rather than 4194304.

@@ -29,7 +29,7 @@ struct Magnitudes {
   std::uint64_t length = 0;  // of all codes, in bits
 };
 
-// More low bits are tried as long as that makes the whole shorter.
+// Every number of low bits that any magnitude can make use of is tried.
 Magnitudes shortest(const Levels& levels) {
   Magnitudes best{.bits = 0, .length = ~std::uint64_t{0}};
   for (unsigned bits = 0; bits <= kMostRiceBits; ++bits) {
@@ -37,8 +37,8 @@ Magnitudes shortest(const Levels& levels) {
     std::uint64_t length = 0;
     for (const std::uint32_t position : levels.nonzero)
       length += code.length(above_one(levels.all[position]));
-    if (length >= best.length) break;
-    best = {bits, length};
+    if (length < best.length) best = {bits, length};
+    if (levels.largest >> bits <= 1) break;
   }
   return best;
 }

@@ -114,11 +114,12 @@ class Grid : public Quantiser {
 
   void check(const PlaneViews& planes, std::size_t) const override {
     check_scale(planes[0], "grid");
-    const std::int64_t most = most_at(load_scale(planes[0]));
+    std::int64_t largest = 0;
     for (const std::int32_t level : levels_of(planes[1]))
-      if (level > most || -static_cast<std::int64_t>(level) > most)
-        throw DataError("a section by 'grid' has a level of " + std::to_string(level) +
-                        ", which is not a finite number of steps");
+      largest = std::max(largest, std::abs(static_cast<std::int64_t>(level)));
+    if (!std::isfinite(static_cast<float>(largest) * load_scale(planes[0])))
+      throw DataError("a section by 'grid' has a level of " + std::to_string(largest) +
+                      ", which is not a finite number of steps");
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
@@ -138,11 +139,10 @@ class Grid : public Quantiser {
   }
 
  private:
-  // The most steps that make a finite float.
+  // As many steps as surely make a finite float.
   static std::int32_t most_at(float step) {
-    if (step == 0) return kMostLevel;
-    const double most = static_cast<double>(std::numeric_limits<float>::max()) / step;
-    return most < 0x1p30 ? static_cast<std::int32_t>(most) : kMostLevel;
+    const double most = 0.999999 * static_cast<double>(std::numeric_limits<float>::max()) / step;
+    return most < 0x1p30 ? static_cast<std::int32_t>(most) : 1 << 30;
   }
 
   double omega_;

@@ -3,21 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "laconic/base/errors.h"
 #include "laconic/base/file.h"
 
 namespace laconic::cli {
 namespace {
-
-// Runs `read` and puts the path before the message of what it throws.
-template <class Read>
-auto named(const std::string& path, Read read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    throw Error(error.status(), path + ": " + error.what());
-  }
-}
 
 std::uint64_t size_of(Dtype dtype) {
   return dtype == Dtype::float64 ? 8 : dtype == Dtype::float16 ? 2 : 4;

@@ -4,10 +4,21 @@
 #include <string>
 
 #include "cli/text.h"
+#include "laconic/base/errors.h"
 #include "laconic/base/npy.h"
 #include "laconic/frame/frame.h"
 
 namespace laconic::cli {
+
+// Runs `read` and puts the path before the message of what it throws.
+template <class Read>
+auto named(const std::string& path, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.status(), path + ": " + error.what());
+  }
+}
 
 // Reads a .npy file. Errors name the path.
 NpyArray read_array(const std::string& path);

@@ -4,7 +4,6 @@
 // A round times one memcpy and then every operator, so that a slow spell of the machine meets all
 // of them; the best of all rounds counts. One untimed round first touches every page.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -84,13 +83,6 @@ void time_round(Result& result, Arrays& arrays, Scratch& scratch) {
   for (Row& row : result.rows) time_row(row, arrays, scratch);
 }
 
-void show_progress(unsigned round, unsigned rounds) {
-  if (!isatty(STDERR_FILENO)) return;
-  fmt::print(stderr, "\r\033[K{}",
-             round == rounds ? "" : fmt::format("round {} of {}", round + 1, rounds));
-  std::fflush(stderr);
-}
-
 Result measure(const Options& options, Scratch& scratch) {
   Result none;
   for (const auto& spec : options.specs.empty() ? example_specs() : options.specs)
@@ -102,10 +94,10 @@ Result measure(const Options& options, Scratch& scratch) {
   Result warm_up = none, result = none;
   time_round(warm_up, arrays, scratch);
   for (unsigned round = 0; round < options.repeats; ++round) {
-    show_progress(round, options.repeats);
+    show_progress(fmt::format("round {} of {}", round + 1, options.repeats));
     time_round(result, arrays, scratch);
   }
-  show_progress(options.repeats, options.repeats);
+  show_progress("");
   return result;
 }
 

@@ -1,12 +1,16 @@
-// The tables of operators, memories, layouts, exchanges, transports and recipes in one form.
+// The tables of operators, codecs, memories, layouts, exchanges, transports, recipes and models in
+// one form.
 #include "cli/catalogue.h"
 
 #include <algorithm>
 
+#include "cli/formulas.h"
+#include "laconic/codecs/levels.h"
 #include "laconic/exchange/aggregator.h"
 #include "laconic/exchange/recipe.h"
 #include "laconic/exchange/transport.h"
 #include "laconic/layout/layout.h"
+#include "laconic/layout/models.h"
 #include "laconic/memory/memory.h"
 #include "laconic/operators/operator.h"
 
@@ -18,46 +22,67 @@ Entry entry_of(const Info& info) {
   return {info.name, info.summary, info.paper, info.parameters};
 }
 
-// The stage alone, or its first example where a parameter must be given.
+// The stage alone, or its first example where a parameter or another stage must be given.
 std::string nominal_spec(const StageInfo& stage) {
+  const bool alone =
+      stage.role != Role::scaler && stage.role != Role::bucket && stage.role != Role::coder;
   const bool complete = std::ranges::none_of(
       stage.parameters, [](const Parameter& parameter) { return parameter.fallback.empty(); });
-  return complete || stage.examples.empty() ? stage.name : stage.examples.front();
+  return (alone && complete) || stage.examples.empty() ? stage.name : stage.examples.front();
 }
 
-Entry entry_of(const StageInfo& stage) {
+OperatorFacts facts_of(const StageInfo& stage, std::size_t count) {
   const Operator op = parse_operator(nominal_spec(stage));
-  Entry entry = entry_of<StageInfo>(stage);
-  entry.facts = {stage.role, stage.examples, op.spec(), op.traits(kNominalCount)};
-  return entry;
+  return {stage.role, stage.examples, op.spec(), count, op.traits(count)};
 }
 
-// A recipe's parts stand where others have their paper.
+Entry entry_of(const IndexCodec& codec) { return {codec.name, codec.summary, codec.paper, {}}; }
+
+Entry entry_of(const LevelCodec& codec) { return {codec.name, codec.summary, codec.paper, {}}; }
+
+Entry entry_of(const NamedModel& model) { return {model.name, model.summary, "", {}}; }
+
+// A recipe's parts also stand where others have their paper.
 Entry entry_of(const Recipe& recipe) {
-  return {recipe.name,
-          recipe.summary,
-          "op " + recipe.op + ", memory " + recipe.memory + ", layout " + recipe.layout +
-              ", exchange " + recipe.exchange,
-          {}};
+  const std::string parts = "op " + recipe.op + ", memory " + recipe.memory + ", layout " +
+                            recipe.layout + ", exchange " + recipe.exchange;
+  return {.name = recipe.name,
+          .summary = recipe.summary,
+          .paper = parts,
+          .parameters = {},
+          .parts = parts};
 }
 
 template <class Info>
 Group group_of(std::string name, std::string title, const std::vector<Info>& infos) {
   Group group{std::move(name), std::move(title), {}};
-  for (const Info& info : infos) group.entries.push_back(entry_of(info));
+  for (const Info& info : infos) {
+    group.entries.push_back(entry_of(info));
+    group.entries.back().bits = bits_formula(group.name, info.name);
+  }
+  return group;
+}
+
+Group operators(std::size_t count) {
+  Group group = group_of("operators", "how an array becomes bytes; chained with '+'", stages());
+  for (std::size_t i = 0; i < group.entries.size(); ++i)
+    group.entries[i].facts = facts_of(stages()[i], count);
   return group;
 }
 
 }  // namespace
 
-std::vector<Group> catalogue() {
+std::vector<Group> catalogue(std::size_t count) {
   return {
-      group_of("operators", "how an array becomes bytes; chained with '+'", stages()),
+      operators(count),
+      group_of("index_codecs", "how kept positions are written: topk:0.01,rice", index_codecs()),
+      group_of("level_codecs", "how levels are written: qsgd:4+levels:elias", level_codecs()),
       group_of("memories", "what a worker remembers between steps", memories()),
       group_of("layouts", "how a model is cut into slices", layouts()),
       group_of("exchanges", "who talks to whom", exchanges()),
       group_of("transports", "how ranks reach each other", transports()),
       group_of("recipes", "whole methods by name", recipes()),
+      group_of("models", "networks whose shapes are known to audit", named_models()),
   };
 }
 

@@ -14,7 +14,8 @@ namespace laconic::cli {
 struct OperatorFacts {
   Role role;
   std::vector<std::string> examples;
-  std::string spec;  // the chain whose traits these are
+  std::string spec;   // the chain whose traits these are
+  std::size_t count;  // and for how many entries
   Traits traits;
 
   bool lossless() const { return role == Role::coder; }
@@ -23,6 +24,8 @@ struct OperatorFacts {
 struct Entry {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
+  std::string bits = {};   // how many it writes
+  std::string parts = {};  // of a recipe
   std::optional<OperatorFacts> facts = {};
 };
 
@@ -32,9 +35,9 @@ struct Group {
   std::vector<Entry> entries;
 };
 
-// Traits may depend on the count; they are shown for this one.
+// Traits may depend on the count; they are shown for this one unless another is asked for.
 inline constexpr std::size_t kNominalCount = 1'000'000;
 
-std::vector<Group> catalogue();
+std::vector<Group> catalogue(std::size_t count = kNominalCount);
 
 }  // namespace laconic::cli

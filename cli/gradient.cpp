@@ -5,8 +5,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "laconic/base/key.h"
-
 namespace laconic::cli {
 namespace {
 
@@ -26,11 +24,11 @@ void fill_pair(Key key, std::size_t i, std::vector<float>& values) {
 
 }  // namespace
 
-std::vector<float> made_up_gradient(std::size_t count, Pool& pool) {
+std::vector<float> made_up_gradient(std::size_t count, Pool& pool, Key key) {
   std::vector<float> values(count);
   pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
     const std::size_t end = std::min((piece + 1) * kPiece, count);
-    for (std::size_t i = piece * kPiece; i < end; i += 2) fill_pair(Key(1), i, values);
+    for (std::size_t i = piece * kPiece; i < end; i += 2) fill_pair(key, i, values);
   });
   return values;
 }

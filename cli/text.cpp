@@ -2,8 +2,10 @@
 #include "cli/text.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 namespace laconic::cli {
@@ -36,6 +38,19 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
 void print_wrapped(std::string_view text, std::size_t indent) {
   for (const auto& line : wrap(text, kColumns - indent)) fmt::print("{:{}}{}\n", "", indent, line);
 }
+
+std::string shortened(std::string_view name, std::size_t width) {
+  const std::string text = printable(name);
+  return text.size() <= width ? text : text.substr(0, width - 2) + "..";
+}
+
+void show_progress(std::string_view line) {
+  if (!isatty(STDERR_FILENO)) return;
+  fmt::print(stderr, "\r\033[K{}", printable(line));
+  std::fflush(stderr);
+}
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 void print_json(const Json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));

@@ -244,17 +244,32 @@ class Reports(CliTest):
             "ratio",
             "bits_per_entry",
             "finite",
+            "operators",
         }
         self.assertEqual(set(report), keys)
         self.assertEqual(report["shape"], [10, 5])
         self.assertEqual((report["dtype"], report["seed"], report["count"]), ("float64", 9, 50))
         (section,) = report["sections"]
         self.assertEqual(
-            set(section), {"name", "first", "count", "spec", "bytes", "bits_per_entry", "finite"}
+            list(section),
+            "name first count spec bytes bits_per_entry finite kept codec".split(),
         )
+        (operator,) = report["operators"]
+        self.assertEqual((operator["count"], operator["traits"]["omega"]), (50, 0.125))
         self.assertEqual((section["name"], section["spec"]), ("data", "natural+entropy"))
         self.assertEqual(section["bytes"], report["payload_bytes"])
         self.assertIn("float64 (10, 5), 50 entries", self.ok("inspect", frame))
+
+    def test_inspect_counts_kept_entries(self):
+        for op, codec in [
+            ("topk:0.1", "rice"),
+            ("topk:0.1,fano", "fano"),
+            ("randomk:0.1", "drawn"),
+        ]:
+            frame = self.compress(values((1000,), "float32"), op=op)
+            (section,) = json.loads(self.ok("inspect", "--json", frame))["sections"]
+            self.assertEqual((section["kept"], section["codec"]), (100, codec))
+            self.assertRegex(self.ok("inspect", frame), rf" 100 .* {codec} +{op}")
 
     def test_inspect_of_nothing_divides_by_nothing(self):
         frame = self.compress(np.zeros((0, 3), "float32"))
@@ -270,7 +285,9 @@ class Reports(CliTest):
     def test_list_names_every_registry(self):
         report = json.loads(self.ok("list", "--json"))
         self.assertEqual(
-            list(report), ["operators", "memories", "layouts", "exchanges", "transports", "recipes"]
+            list(report),
+            "operators index_codecs level_codecs memories layouts exchanges transports recipes "
+            "models".split(),
         )
         for group in report.values():
             self.assertTrue(group)
@@ -281,8 +298,31 @@ class Reports(CliTest):
         self.assertEqual(natural["traits"]["omega"], 0.125)
         self.assertEqual([p["default"] for p in natural["parameters"]], ["9", "stochastic"])
 
+    def test_list_tells_all_of_one_name(self):
+        (entry,) = json.loads(self.ok("list", "topk", "--json"))["operators"]
+        index = next(p for p in entry["parameters"] if p["name"] == "index")
+        self.assertTrue(index["range"].startswith("auto | rice"))
+        self.assertIn("bits: 8 + P", self.ok("list", "topk"))
+        self.assertIn("recipes", self.ok("list", "natural"))
+
+    def test_list_tells_what_a_chain_promises(self):
+        report = json.loads(self.ok("list", "topk:0.01+natural", "--count", 5000, "--json"))
+        self.assertEqual(report["delta"], 0.01 * 7 / 8)
+        self.assertTrue(report["random"])
+        shared = json.loads(self.ok("list", "randomk:0.1,unscaled", "--json"))
+        self.assertTrue(shared["shared"] and not shared["unbiased"])
+        self.assertIn("each entry within 0.01", self.ok("list", "threshold:0.01,rice"))
+        self.fails(2, "list", "topkk", says=["no operator 'topkk'", "known:"])
+        self.fails(2, "list", "topk:2", says=["'2' is not allowed"])
+        self.fails(2, "list", "--count", 0, says=["--count"])
+
     def test_terminal_output_fits_100_columns(self):
-        for command in [["list"], ["demo"], ["bench", "operators", "--count", "1000"]]:
+        for command in [
+            ["list"],
+            ["audit", "--model", "lenet5"],
+            ["demo"],
+            ["bench", "operators", "--count", "1000"],
+        ]:
             for line in self.ok(*command).splitlines():
                 self.assertLessEqual(len(line), 100, line)
 
@@ -319,7 +359,8 @@ class Reports(CliTest):
         self.assertEqual(report["operators"][0]["bits_per_entry"], 9)
 
     def test_every_command_has_help_with_examples(self):
-        for command in ["bench operators", "compress", "decompress", "demo", "inspect", "list"]:
+        commands = "audit compress decompress demo granularity inspect list".split()
+        for command in ["bench operators", *commands]:
             shown = self.ok(*command.split(), "--help")
             self.assertIn("Examples:\n  laconic", shown)
         self.assertIn("compress", self.ok("--help"))

@@ -1,0 +1,115 @@
+// Networks by the rules of their papers; tensors have the names and the order that torchvision
+// gives them.
+#include "laconic/layout/models.h"
+
+#include "laconic/base/registry.h"
+
+namespace laconic {
+namespace {
+
+using Extent = std::uint64_t;
+
+// Collects tensors layer by layer.
+class Layers {
+ public:
+  void tensor(const std::string& name, std::vector<Extent> shape) {
+    model_.push_back({name, std::move(shape)});
+  }
+  void convolution(const std::string& name, Extent in, Extent out, Extent size) {
+    tensor(name + ".weight", {out, in, size, size});
+  }
+  // Weight and bias of one layer.
+  void pair(const std::string& name, std::vector<Extent> shape) {
+    const Extent out = shape[0];
+    tensor(name + ".weight", std::move(shape));
+    tensor(name + ".bias", {out});
+  }
+
+  Model take() { return std::move(model_); }
+
+ private:
+  Model model_;
+};
+
+// One residual network: He et al. (arXiv 1512.03385).
+struct Residual {
+  std::vector<unsigned> blocks;  // of each stage
+  Extent width;                  // channels of the first stage; each later one has twice as many
+  Extent stem;                   // size of the first convolution
+  bool bottleneck;               // 1x1, 3x3, 1x1 with four times the channels; else 3x3, 3x3
+  bool projects;                 // a 1x1 convolution where shapes change; else nothing is learnt
+  std::string linear;            // name of the last layer
+  Extent classes;
+};
+
+// Adds a convolution and its batch norm; returns the channels that come out.
+Extent normed(Layers& layers, const std::string& convolution, const std::string& norm, Extent in,
+              Extent out, Extent size) {
+  layers.convolution(convolution, in, out, size);
+  layers.pair(norm, {out});
+  return out;
+}
+
+// Returns the channels that come out.
+Extent add_block(Layers& layers, const Residual& net, const std::string& name, Extent in,
+                 Extent width) {
+  Extent at = in;
+  const auto step = [&](int number, Extent out, Extent size) {
+    const std::string suffix = std::to_string(number);
+    at = normed(layers, name + ".conv" + suffix, name + ".bn" + suffix, at, out, size);
+  };
+  step(1, width, net.bottleneck ? 1 : 3);
+  step(2, width, 3);
+  if (net.bottleneck) step(3, 4 * width, 1);
+  if (net.projects && at != in)
+    normed(layers, name + ".downsample.0", name + ".downsample.1", in, at, 1);
+  return at;
+}
+
+Model residual(const Residual& net) {
+  Layers layers;
+  Extent channels = normed(layers, "conv1", "bn1", 3, net.width, net.stem);
+  for (std::size_t stage = 0; stage < net.blocks.size(); ++stage)
+    for (unsigned block = 0; block < net.blocks[stage]; ++block)
+      channels =
+          add_block(layers, net, "layer" + std::to_string(stage + 1) + "." + std::to_string(block),
+                    channels, net.width << stage);
+  layers.pair(net.linear, {net.classes, channels});
+  return layers.take();
+}
+
+Model resnet50() { return residual({{3, 4, 6, 3}, 64, 7, true, true, "fc", 1000}); }
+Model resnet18() { return residual({{2, 2, 2, 2}, 64, 7, false, true, "fc", 1000}); }
+// Shortcuts where shapes change pad with zeros and have no parameters.
+Model resnet20() { return residual({{3, 3, 3}, 16, 3, false, false, "linear", 10}); }
+
+Model lenet5() {
+  Layers layers;
+  layers.pair("conv1", {20, 1, 5, 5});
+  layers.pair("conv2", {50, 20, 5, 5});
+  layers.pair("fc1", {500, 800});
+  layers.pair("fc2", {10, 500});
+  return layers.take();
+}
+
+Registry<NamedModel> make_registry() {
+  Registry<NamedModel> models("model");
+  models.add({"lenet5", "LeNet-5 (20/50/500) for 28 x 28 images, 431,080 parameters", lenet5});
+  models.add({"resnet18", "ResNet-18 for ImageNet, 11,689,512 parameters", resnet18});
+  models.add({"resnet20", "ResNet-20 for CIFAR-10, 269,722 parameters", resnet20});
+  models.add({"resnet50", "ResNet-50 for ImageNet, 25,557,032 parameters", resnet50});
+  return models;
+}
+
+const Registry<NamedModel>& registry() {
+  static const Registry<NamedModel> models = make_registry();
+  return models;
+}
+
+}  // namespace
+
+const std::vector<NamedModel>& named_models() { return registry().all(); }
+
+Model named_model(std::string_view name) { return registry().at(name).make(); }
+
+}  // namespace laconic

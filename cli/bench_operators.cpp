@@ -85,7 +85,7 @@ void time_round(Result& result, Arrays& arrays, Scratch& scratch) {
 
 Result measure(const Options& options, Scratch& scratch) {
   Result none;
-  for (const auto& spec : options.specs.empty() ? example_specs() : options.specs)
+  for (const auto& spec : options.specs.empty() ? first_specs() : options.specs)
     none.rows.push_back({parse_operator(spec)});
   Arrays arrays{
       made_up_gradient(options.count, scratch.pool), std::vector<float>(options.count), {}};

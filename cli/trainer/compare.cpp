@@ -22,7 +22,7 @@ namespace {
 
 struct Options {
   std::string data = "fashion-mnist", link = "100mbit,1ms", report = "report.html";
-  std::vector<std::string> recipes = {"dense", "natural", "natural-entropy", "natural-feedback"};
+  std::vector<std::string> recipes = {"dense", "natural", "natural-entropy", "grid"};
   std::uint64_t seeds = 2;
   trainer::Settings settings;
   bool json = false;

@@ -70,7 +70,7 @@ ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels,
 const RegisterLevelCodec elias{{
     .name = "elias",
     .tag = 2,
-    .summary = "gap, sign and magnitude of each level that is not zero, in Elias omega codes",
+    .summary = "Gap, sign and magnitude of each level that is not zero, in Elias omega codes.",
     .paper = "Alistarh et al., QSGD (arXiv 1610.02132), section 3.2",
     .takes = [](std::int32_t) { return true; },
     .size = size,

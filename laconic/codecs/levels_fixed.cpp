@@ -80,7 +80,7 @@ ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels,
 const RegisterLevelCodec fixed{{
     .name = "fixed",
     .tag = 0,
-    .summary = "every level in the same number of bits",
+    .summary = "Every level in the same number of bits.",
     .paper = "two's complement by zigzag",
     .takes = [](std::int32_t) { return true; },
     .size = size,

@@ -119,7 +119,7 @@ ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels,
 const RegisterLevelCodec sparse{{
     .name = "sparse",
     .tag = 3,
-    .summary = "positions of levels that are not zero by an index codec, signs, Rice magnitudes",
+    .summary = "Positions of levels that are not zero by an index codec, signs, Rice magnitudes.",
     .paper = "Laconic's own, of Golomb's and Rice's codes",
     .takes = [](std::int32_t) { return true; },
     .size = size,

@@ -55,7 +55,7 @@ ByteView read(ByteView bytes, std::int32_t, std::span<std::int32_t> levels, Posi
 const RegisterLevelCodec trits{{
     .name = "trits",
     .tag = 1,
-    .summary = "five levels of -1, 0, 1 to a byte",
+    .summary = "Five levels of -1, 0, 1 to a byte.",
     .paper = "base 3",
     .takes = [](std::int32_t most) { return most == 1; },
     .size = [](const Levels& levels) { return size_of(levels.all.size()); },

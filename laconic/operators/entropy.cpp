@@ -168,7 +168,8 @@ const RegisterStage entropy{{
                "per 262144.",
     .paper = "lossless; zstd's literal mode (RFC 8878, section 4.2)",
     .parameters = {},
-    .examples = {"entropy", "grid:0.125+entropy", "qsgd:64+entropy", "terngrad+entropy"},
+    .examples = {"natural+entropy", "entropy", "grid:0.125+entropy", "qsgd:64+entropy",
+                 "terngrad+entropy"},
     .make = [](const Args&) -> Stage { return std::make_shared<EntropyCoder>(); },
 }};
 

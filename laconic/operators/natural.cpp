@@ -134,7 +134,7 @@ const RegisterStage natural{{
           .fallback = "stochastic",
           .choices = {"stochastic", "nearest"},
           .help = "nearest draws nothing and is biased"}},
-    .examples = {"natural", "natural:8", "natural:nearest", "natural:8,nearest", "natural+entropy",
+    .examples = {"natural", "natural:8", "natural:nearest", "natural:8,nearest",
                  "natural:8+entropy"},
     .make = [](const Args& args) -> Stage {
       const auto rounding =

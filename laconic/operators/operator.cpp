@@ -291,6 +291,12 @@ std::vector<std::string> example_specs() {
   return specs;
 }
 
+std::vector<std::string> first_specs() {
+  std::vector<std::string> specs;
+  for (const auto& stage : stages()) specs.push_back(stage.examples.front());
+  return specs;
+}
+
 std::vector<std::string> pair_specs() {
   std::vector<std::string> specs;
   for (const auto& selector : stages())

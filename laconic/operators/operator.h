@@ -55,6 +55,9 @@ Operator parse_operator(std::string_view spec);
 // benchmarks run over.
 std::vector<std::string> example_specs();
 
+// The first of each stage's examples: one chain per stage, for tables that people read.
+std::vector<std::string> first_specs();
+
 // Every registered selector with every registered quantiser, as far as no example has them already:
 // laws and fuzzing run over these too.
 std::vector<std::string> pair_specs();

@@ -22,6 +22,9 @@ struct StepStats {
   std::uint64_t traffic_bytes = 0;  // all this rank sent
   std::uint64_t rounds = 0;         // how often it waited for others
   std::uint64_t dense_bytes = 0;    // the gradient as float32
+  // Frames on their way to the mean, this rank's own, and frames that brought this rank the mean
+  // when it comes back compressed; who sent them does not matter, so a link's two directions show.
+  std::uint64_t up_bytes = 0, down_bytes = 0;
   double compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0;
   double residual_norm = 0;
   bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back

@@ -23,7 +23,8 @@ class Dense : public Aggregator {
     require_count(gradient, setup_.model);
     StepStats stats{.payload_bytes = gradient.size_bytes(),
                     .wire_bytes = gradient.size_bytes(),
-                    .dense_bytes = gradient.size_bytes()};
+                    .dense_bytes = gradient.size_bytes(),
+                    .up_bytes = gradient.size_bytes()};
     Stopwatch watch;
     std::copy(gradient.begin(), gradient.end(),
               sum_.begin());  // the gradient stays as it was should the ring fail

@@ -11,6 +11,17 @@ Registry<ExchangeInfo>& registry() {
   return exchanges;
 }
 
+// A setting that an exchange would pass over in silence is a mistake.
+void require_way_back(const ExchangeInfo& info, const Setup& setup) {
+  if (info.has_way_back || (!setup.down && setup.down_memory == "none")) return;
+  std::vector<std::string> able;
+  for (const ExchangeInfo& other : exchanges())
+    if (other.has_way_back) able.push_back(other.name);
+  throw UsageError(
+      "exchange '" + info.name +
+      "' has no operator or memory for the way back; allowed with one: " + join(able, " "));
+}
+
 }  // namespace
 
 const std::vector<ExchangeInfo>& exchanges() { return registry().all(); }
@@ -23,6 +34,7 @@ std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup) 
     throw UsageError("an exchange is one word, not '" + std::string(spec) + "'");
   const ExchangeInfo& info = registry().at(stages[0].name);
   const Args args(info.name, info.parameters, stages[0].args);
+  require_way_back(info, setup);
   return info.make(std::move(setup), args);
 }
 

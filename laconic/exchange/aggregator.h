@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +57,10 @@ struct Setup {
   Plan plan;
   std::vector<Phase> warmup = {};  // what comes before `plan`, in rising order
   std::string memory = "none";
+  // For exchanges with a way back of its own: what compresses the sum (the same plan if missing),
+  // and the memory beside it.
+  std::optional<Plan> down = {};
+  std::string down_memory = "none";
   std::uint64_t seed = 0;
   double timeout_seconds = 60;
   unsigned threads = 1;
@@ -71,6 +76,7 @@ struct ExchangeInfo {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
   bool follows_warmup = false;  // asks Setup::plan_at in every step
+  bool has_way_back = false;    // asks Setup::down and down_memory
   std::function<std::unique_ptr<Aggregator>(Setup, const Args&)> make;
 };
 

@@ -30,15 +30,28 @@ std::vector<std::string> texts_of(const json& value, const std::string& key) {
 }
 
 json to_json(const Recipe& r) {
-  return {
-      {"name", r.name},         {"op", r.op},       {"memory", r.memory}, {"layout", r.layout},
-      {"exchange", r.exchange}, {"rules", r.rules}, {"warmup", r.warmup}, {"summary", r.summary}};
+  return {{"name", r.name},
+          {"op", r.op},
+          {"memory", r.memory},
+          {"layout", r.layout},
+          {"exchange", r.exchange},
+          {"down", r.down},
+          {"down_memory", r.down_memory},
+          {"rules", r.rules},
+          {"warmup", r.warmup},
+          {"summary", r.summary}};
 }
 
 Plan plan_of(const Recipe& recipe, const Model& model, std::string_view op) {
   std::vector<Rule> rules;
   for (const auto& text : recipe.rules) rules.push_back(parse_rule(text));
   return make_plan(model, recipe.layout, parse_operator(op), rules);
+}
+
+// The same rules hold on the way back.
+std::optional<Plan> way_back_of(const Recipe& recipe, const Model& model) {
+  if (recipe.down.empty()) return std::nullopt;
+  return plan_of(recipe, model, recipe.down);
 }
 
 // "100 natural": the plan with natural compression, before step 100.
@@ -169,6 +182,10 @@ Recipe read_recipe(std::string_view text) {
       recipe.layout = text_of(value, key);
     else if (key == "exchange")
       recipe.exchange = text_of(value, key);
+    else if (key == "down")
+      recipe.down = text_of(value, key);
+    else if (key == "down_memory")
+      recipe.down_memory = text_of(value, key);
     else if (key == "rules")
       recipe.rules = texts_of(value, key);
     else if (key == "warmup")
@@ -177,11 +194,13 @@ Recipe read_recipe(std::string_view text) {
       recipe.summary = text_of(value, key);
     else
       throw UsageError("a recipe has no '" + key +
-                       "'; allowed: name op memory layout exchange rules warmup summary");
+                       "'; allowed: name op memory layout exchange down down_memory rules "
+                       "warmup summary");
   }
   if (recipe.name.empty()) throw UsageError("a recipe needs a 'name'");
   // The parts are known and well-formed.
   plan_of(recipe, {}, recipe.op);
+  way_back_of(recipe, {});
   phases_of(recipe, {});
   require_warmup_followed(recipe);
   return recipe;
@@ -192,6 +211,7 @@ std::string write_recipe(const Recipe& recipe) { return to_json(recipe).dump(2);
 std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport) {
   const Recipe& recipe = agreement.recipe;
   Plan plan = plan_of(recipe, agreement.model, recipe.op);
+  std::optional<Plan> down = way_back_of(recipe, agreement.model);
   std::vector<Phase> warmup = phases_of(recipe, agreement.model);
   require_warmup_followed(recipe);
   agree(agreement, transport);
@@ -200,6 +220,8 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
                                            .plan = std::move(plan),
                                            .warmup = std::move(warmup),
                                            .memory = recipe.memory,
+                                           .down = std::move(down),
+                                           .down_memory = recipe.down_memory,
                                            .seed = agreement.seed,
                                            .timeout_seconds = agreement.timeout_seconds,
                                            .threads = agreement.threads});

@@ -1,0 +1,231 @@
+// Laws that every registered exchange keeps, with every pair of operator and memory it takes.
+#include <atomic>
+
+#include "exchange_support.h"
+
+namespace laconic::testing {
+namespace {
+
+const std::vector<std::pair<const char*, const char*>> kPairs = {
+    {"identity", "none"},
+    {"natural", "none"},
+    {"randomk:0.3", "none"},
+    {"natural:nearest+entropy", "feedback"},
+    {"topk:0.1", "feedback"},
+    {"topk:0.1+natural", "feedback:step"},
+    {"randomk:0.1,unscaled", "feedback"},
+    {"randomk:0.2,unscaled", "feedback:bf16"},
+    {"topk:0.05", "dgc"},
+    {"topk:0.05", "gmc"},
+    {"topk:0.2", "ef21"},
+};
+
+// Every pair on every exchange that does not refuse it; two layouts, should one be refused.
+std::vector<Job> all_jobs(int ranks) {
+  std::vector<Job> runs;
+  auto ends = make_thread_transports(1);
+  for (const ExchangeInfo& exchange : exchanges()) {
+    const std::size_t before = runs.size();
+    for (const auto& [op, memory] : kPairs)
+      for (const char* layout : {"tensor", "whole"}) {
+        const Job run{.op = op,
+                      .memory = memory,
+                      .layout = layout,
+                      .exchange = exchange.name,
+                      .ranks = ranks};
+        try {
+          make(run, *ends[0]);
+          runs.push_back(run);
+        } catch (const UsageError&) {  // refused in words: tested elsewhere
+        }
+      }
+    EXPECT_GT(runs.size(), before) << exchange.name << " takes nothing";
+  }
+  runs.push_back({.op = "topk:0.1+natural",
+                  .memory = "feedback",
+                  .exchange = "server",
+                  .down = "natural",
+                  .ranks = ranks});
+  runs.push_back({.op = "stc:0.1",
+                  .memory = "feedback",
+                  .exchange = "server",
+                  .down = "stc:0.1",
+                  .down_memory = "feedback",
+                  .ranks = ranks});
+  return runs;
+}
+
+TEST(ExchangeLaws, EveryRankGetsTheSameMeanBitForBit) {
+  for (const int ranks : {1, 2, 3, 4, 8})
+    for (Job run : all_jobs(ranks)) {
+      run.steps = 3;
+      expect_same_means(run);
+    }
+}
+
+TEST(ExchangeLaws, ThreadsChangeNothing) {
+  for (Job run : all_jobs(2)) {
+    const auto means = means_of(run);
+    run.threads = 3;
+    EXPECT_EQ(means_of(run), means) << text_of(run);
+  }
+}
+
+TEST(ExchangeLaws, WithoutCompressionTheMeanIsTheTrueMean) {
+  for (const ExchangeInfo& exchange : exchanges())
+    for (const int ranks : {1, 3, 4}) {
+      // Where a rank-1 matrix would stand for a tensor there is nothing uncompressed to compare.
+      if (exchange.name == "powersgd") continue;
+      const Job run{.op = exchange.name == "sparse" ? "topk:1" : "identity",
+                    .memory = exchange.name == "sparse" ? "feedback" : "none",
+                    .exchange = exchange.name,
+                    .ranks = ranks,
+                    .steps = 2};
+      SCOPED_TRACE(text_of(run));
+      const auto means = means_of(run);
+      for (std::uint64_t step = 0; step < run.steps; ++step) {
+        const auto mean = true_mean(ranks, step);
+        for (std::size_t i = 0; i < mean.size(); ++i)
+          ASSERT_NEAR(means[0][step][i], mean[i], 1e-5) << i;
+      }
+    }
+}
+
+// Each rank's state after three steps; `bad` in one entry of one rank's gradient comes in between.
+std::vector<State> states_after(const Job& run, const float* bad) {
+  std::vector<State> states(static_cast<std::size_t>(run.ranks));
+  expect_no_errors(on_ranks(run.ranks, [&](Transport& transport) {
+    const auto aggregator = make(run, transport);
+    std::vector<float> parameters;
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const StepInfo info = info_of(step, parameters);
+      if (bad && step == 1) {
+        auto gradient = gradient_of(transport.rank(), step);
+        if (transport.rank() == run.ranks - 1) gradient[700] = *bad;
+        EXPECT_FALSE(aggregator->average(gradient, info).finite);
+        EXPECT_FALSE(std::ranges::all_of(gradient, [](float x) { return std::isfinite(x); }))
+            << "the mean tells it too, on every rank";
+      }
+      auto gradient = gradient_of(transport.rank(), step);
+      EXPECT_TRUE(aggregator->average(gradient, info).finite);
+    }
+    states[static_cast<std::size_t>(transport.rank())] = aggregator->save();
+  }));
+  return states;
+}
+
+TEST(ExchangeLaws, NanAndInfRollTheStepBackOnEveryRank) {
+  const float nan = NAN, inf = -INFINITY;
+  for (const Job& run : all_jobs(3)) {
+    SCOPED_TRACE(text_of(run));
+    const auto states = states_after(run, nullptr);
+    EXPECT_EQ(states_after(run, &nan), states);
+    EXPECT_EQ(states_after(run, &inf), states);
+  }
+}
+
+TEST(ExchangeLaws, SavedAndLoadedStateGoesOnAsIfNothingHadHappened) {
+  for (const Job& run : all_jobs(3))
+    expect_no_errors(on_ranks(run.ranks, [&](Transport& transport) {
+      const auto straight = make(run, transport);
+      auto resumed = make(run, transport);
+      std::vector<float> parameters;
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        const StepInfo info = info_of(step, parameters);
+        auto a = gradient_of(transport.rank(), step), b = a;
+        straight->average(a, info);
+        resumed->average(b, info);
+        EXPECT_EQ(a, b) << text_of(run) << " in step " << step;
+        const Buffer state = write_state(resumed->save());
+        resumed = make(run, transport);
+        resumed->load(read_state(state.view()));
+      }
+    }));
+}
+
+TEST(ExchangeLaws, AForeignStateIsRefusedAndChangesNothing) {
+  for (const Job& run : all_jobs(2))
+    expect_no_errors(on_ranks(run.ranks, [&](Transport& transport) {
+      const auto aggregator = make(run, transport);
+      std::vector<float> parameters;
+      auto gradient = gradient_of(transport.rank(), 0);
+      aggregator->average(gradient, info_of(0, parameters));
+      const State before = aggregator->save();
+      State extra = before;
+      extra["strange/w1"] = {1, 2, 3};
+      EXPECT_THROW(aggregator->load(extra), DataError) << text_of(run);
+      EXPECT_EQ(aggregator->save(), before) << text_of(run);
+      if (before.empty()) return;
+      State missing = before, longer = before;
+      missing.erase(missing.begin());
+      longer.begin()->second.push_back(0);
+      for (const State& state : {missing, longer}) {
+        EXPECT_THROW(aggregator->load(state), DataError) << text_of(run);
+        EXPECT_EQ(aggregator->save(), before) << text_of(run);
+      }
+    }));
+}
+
+// One step that fails on this rank: gradient and memory are as before it.
+void expect_a_failure_without_trace(Aggregator& aggregator, int rank, std::uint64_t step) {
+  std::vector<float> parameters;
+  auto gradient = gradient_of(rank, step);
+  const auto before = gradient;
+  const State state = aggregator.save();
+  try {
+    aggregator.average(gradient, info_of(step, parameters));
+  } catch (const TransportError&) {
+    EXPECT_EQ(gradient, before);
+    EXPECT_EQ(aggregator.save(), state);
+    throw;
+  }
+}
+
+TEST(ExchangeLaws, ARankThatLeavesEndsAllWithASentence) {
+  for (const Job& run : all_jobs(3)) {
+    SCOPED_TRACE(text_of(run));
+    const auto errors = on_ranks(run.ranks, [&](Transport& transport) {
+      const auto aggregator = make(run, transport);
+      std::vector<float> parameters;
+      auto gradient = gradient_of(transport.rank(), 0);
+      aggregator->average(gradient, info_of(0, parameters));
+      if (transport.rank() == 1) throw std::runtime_error("gone");
+      expect_a_failure_without_trace(*aggregator, transport.rank(), 1);
+    });
+    EXPECT_EQ(errors[1], "gone");
+    for (const std::size_t rank : {0U, 2U}) {
+      EXPECT_EQ(errors[rank].find("transport: rank "), 0U) << errors[rank];
+      EXPECT_NE(errors[rank].find(" has left while rank "), std::string::npos) << errors[rank];
+    }
+  }
+}
+
+// The silent rank stays until the others have given up, so no machine is too slow for this.
+TEST(ExchangeLaws, ARankThatStallsEndsAllWithASentence) {
+  for (const ExchangeInfo& exchange : exchanges()) {
+    SCOPED_TRACE(exchange.name);
+    const auto runs = all_jobs(3);
+    const Job run = *std::ranges::find(runs, exchange.name, &Job::exchange);
+    std::atomic<int> waiting = 2;
+    const auto errors = on_ranks(run.ranks, [&](Transport& transport) {
+      if (transport.rank() == 1) {
+        while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return;
+      }
+      try {
+        const auto aggregator = make(run, transport, 0.5);
+        expect_a_failure_without_trace(*aggregator, transport.rank(), 0);
+      } catch (...) {
+        --waiting;
+        throw;
+      }
+    });
+    EXPECT_NE((errors[0] + errors[2]).find("rank 1 does not answer"), std::string::npos)
+        << errors[0] << "; " << errors[2];
+    for (const std::size_t rank : {0U, 2U})
+      EXPECT_EQ(errors[rank].find("transport: rank "), 0U) << errors[rank];
+  }
+}
+
+}  // namespace
+}  // namespace laconic::testing

@@ -1,0 +1,106 @@
+// What tests of exchanges share: ranks as threads, their gradients, a run as a value.
+#pragma once
+
+#include <thread>
+
+#include "support.h"
+
+namespace laconic::testing {
+
+inline const Model kModel = {{"w1", {40, 30}}, {"b1", {40}}, {"w2", {10, 40}}, {"b2", {10}}};
+
+// Runs one function per rank, each in its thread, and gives back what each threw ("" for nothing).
+template <class Body>
+std::vector<std::string> on_ranks(int size, Body body) {
+  auto ends = make_thread_transports(size);
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ends.size(); ++rank)
+    threads.emplace_back([&, rank, end = std::move(ends[rank])]() mutable {
+      try {
+        body(*end);
+      } catch (const TransportError& error) {
+        errors[rank] = std::string("transport: ") + error.what();
+      } catch (const std::exception& error) {
+        errors[rank] = error.what();
+      }
+      end.reset();  // tells the others that this rank has left
+    });
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+inline void expect_no_errors(const std::vector<std::string>& errors) {
+  for (const auto& error : errors) EXPECT_EQ(error, "");
+}
+
+inline std::vector<float> gradient_of(int rank, std::uint64_t step) {
+  return gaussian(count_of(kModel), 1, 1000 * step + static_cast<std::uint64_t>(rank));
+}
+
+// The same on every rank, and never still.
+inline StepInfo info_of(std::uint64_t step, std::vector<float>& parameters) {
+  parameters = gaussian(count_of(kModel), 1, 5000 + step);
+  return {.step = step, .lr = 0.5F, .parameters = parameters};
+}
+
+// A method over kModel, and how long it runs.
+struct Job {
+  std::string op = "natural", memory = "none", layout = "tensor", exchange = "gather";
+  std::string down = "", down_memory = "none";
+  int ranks = 4;
+  std::uint64_t steps = 5;
+  unsigned threads = 1;
+};
+
+inline std::string text_of(const Job& run) {
+  return run.exchange + " " + run.op + " " + run.memory + " " + run.layout + " down '" + run.down +
+         "' " + run.down_memory + " on " + std::to_string(run.ranks);
+}
+
+inline std::unique_ptr<Aggregator> make(const Job& run, Transport& transport,
+                                        double timeout_seconds = 60) {
+  Setup setup{.transport = transport,
+              .model = kModel,
+              .plan = make_plan(kModel, run.layout, parse_operator(run.op)),
+              .memory = run.memory,
+              .down_memory = run.down_memory,
+              .seed = 9,
+              .timeout_seconds = timeout_seconds,
+              .threads = run.threads};
+  if (!run.down.empty()) setup.down = make_plan(kModel, run.layout, parse_operator(run.down));
+  return make_aggregator(run.exchange, std::move(setup));
+}
+
+// means[rank][step]
+inline std::vector<std::vector<std::vector<float>>> means_of(const Job& run) {
+  std::vector<std::vector<std::vector<float>>> means(static_cast<std::size_t>(run.ranks));
+  expect_no_errors(on_ranks(run.ranks, [&](Transport& transport) {
+    const auto aggregator = make(run, transport);
+    std::vector<float> parameters;
+    for (std::uint64_t step = 0; step < run.steps; ++step) {
+      auto gradient = gradient_of(transport.rank(), step);
+      EXPECT_TRUE(aggregator->average(gradient, info_of(step, parameters)).finite);
+      means[static_cast<std::size_t>(transport.rank())].push_back(gradient);
+    }
+  }));
+  return means;
+}
+
+inline std::vector<double> true_mean(int ranks, std::uint64_t step) {
+  std::vector<double> mean(count_of(kModel));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto gradient = gradient_of(rank, step);
+    for (std::size_t i = 0; i < mean.size(); ++i)
+      mean[i] += gradient[i] / static_cast<double>(ranks);
+  }
+  return mean;
+}
+
+inline void expect_same_means(const Job& run) {
+  SCOPED_TRACE(text_of(run));
+  const auto means = means_of(run);
+  for (const auto& other : means) EXPECT_EQ(other, means[0]);
+}
+
+}  // namespace laconic::testing

@@ -166,6 +166,62 @@ TEST(ExchangeLaws, AForeignStateIsRefusedAndChangesNothing) {
     }));
 }
 
+// What a rank owes, entry by entry, in whatever role: all arrays of its state but those that are no
+// residual.
+void add_owed(const State& state, std::vector<double>& sum) {
+  std::size_t offset = 0;
+  for (const Tensor& tensor : kModel) {
+    for (const auto& [name, values] : state)
+      if (name.ends_with("/" + tensor.name) && !name.starts_with("powersgd.start/"))
+        for (std::size_t i = 0; i < values.size(); ++i) sum[offset + i] += values[i];
+    offset += tensor.count();
+  }
+}
+
+// The largest gap between n times all that was delivered plus all that is owed, and the sum of all
+// gradients. Gradients are whole numbers, so sums have no rounding where entries are only selected.
+double largest_gap(const Job& job) {
+  const std::size_t count = count_of(kModel);
+  std::vector<double> inputs(count), delivered(count);
+  std::vector<State> states(static_cast<std::size_t>(job.ranks));
+  expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
+    const auto aggregator = make(job, transport);
+    for (std::uint64_t step = 0; step < job.steps; ++step) {
+      std::vector<float> gradient(count);
+      for (int rank = 0; rank < job.ranks; ++rank)
+        for (std::size_t i = 0; i < count; ++i) {
+          const auto draw = Key(step).fork(static_cast<std::uint64_t>(rank)).bits(i) % 2001;
+          const float value = static_cast<float>(draw) - 1000;
+          if (rank == transport.rank()) gradient[i] = value;
+          if (transport.rank() == 0) inputs[i] += value;
+        }
+      aggregator->average(gradient, {.step = step});
+      if (transport.rank() == 0)
+        for (std::size_t i = 0; i < count; ++i) delivered[i] += job.ranks * gradient[i];
+    }
+    states[static_cast<std::size_t>(transport.rank())] = aggregator->save();
+  }));
+  for (const State& state : states) add_owed(state, delivered);
+  double gap = 0;
+  for (std::size_t i = 0; i < count; ++i) gap = std::max(gap, std::abs(inputs[i] - delivered[i]));
+  return gap;
+}
+
+bool loses_nothing(const Job& job) {
+  if (job.exchange == "server") return job.down_memory == "feedback";
+  return job.memory == "feedback" || job.exchange == "powersgd" || job.exchange == "dense";
+}
+
+TEST(ExchangeLaws, WhatWasDeliveredAndWhatIsOwedIsTheSumOfAllGradients) {
+  for (const int ranks : {1, 2, 4, 8})
+    for (Job job : all_jobs(ranks)) {
+      if (job.exchange == "server" && job.memory == "feedback") job.down_memory = "feedback";
+      if (!loses_nothing(job)) continue;
+      const bool selects_only = job.op == "topk:0.1" || job.op == "randomk:0.1,unscaled";
+      EXPECT_LE(largest_gap(job), selects_only ? 0 : 0.05) << text_of(job);
+    }
+}
+
 // One step that fails on this rank: gradient and memory are as before it.
 void expect_a_failure_without_trace(Aggregator& aggregator, int rank, std::uint64_t step) {
   std::vector<float> parameters;

@@ -48,37 +48,41 @@ inline StepInfo info_of(std::uint64_t step, std::vector<float>& parameters) {
 struct Job {
   std::string op = "natural", memory = "none", layout = "tensor", exchange = "gather";
   std::string down = "", down_memory = "none";
+  std::string warmup = "";  // the operator of the first two steps, if another
   int ranks = 4;
   std::uint64_t steps = 5;
   unsigned threads = 1;
 };
 
-inline std::string text_of(const Job& run) {
-  return run.exchange + " " + run.op + " " + run.memory + " " + run.layout + " down '" + run.down +
-         "' " + run.down_memory + " on " + std::to_string(run.ranks);
+inline std::string text_of(const Job& job) {
+  return job.exchange + " " + job.op + " " + job.memory + " " + job.layout + " down '" + job.down +
+         "' " + job.down_memory + " warm-up '" + job.warmup + "' on " + std::to_string(job.ranks);
 }
 
-inline std::unique_ptr<Aggregator> make(const Job& run, Transport& transport,
+inline std::unique_ptr<Aggregator> make(const Job& job, Transport& transport,
                                         double timeout_seconds = 60) {
   Setup setup{.transport = transport,
               .model = kModel,
-              .plan = make_plan(kModel, run.layout, parse_operator(run.op)),
-              .memory = run.memory,
-              .down_memory = run.down_memory,
+              .plan = make_plan(kModel, job.layout, parse_operator(job.op)),
+              .memory = job.memory,
+              .down_memory = job.down_memory,
               .seed = 9,
               .timeout_seconds = timeout_seconds,
-              .threads = run.threads};
-  if (!run.down.empty()) setup.down = make_plan(kModel, run.layout, parse_operator(run.down));
-  return make_aggregator(run.exchange, std::move(setup));
+              .threads = job.threads};
+  if (!job.down.empty()) setup.down = make_plan(kModel, job.layout, parse_operator(job.down));
+  if (!job.warmup.empty())
+    setup.warmup = {
+        {.until = 2, .plan = make_plan(kModel, job.layout, parse_operator(job.warmup))}};
+  return make_aggregator(job.exchange, std::move(setup));
 }
 
 // means[rank][step]
-inline std::vector<std::vector<std::vector<float>>> means_of(const Job& run) {
-  std::vector<std::vector<std::vector<float>>> means(static_cast<std::size_t>(run.ranks));
-  expect_no_errors(on_ranks(run.ranks, [&](Transport& transport) {
-    const auto aggregator = make(run, transport);
+inline std::vector<std::vector<std::vector<float>>> means_of(const Job& job) {
+  std::vector<std::vector<std::vector<float>>> means(static_cast<std::size_t>(job.ranks));
+  expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
+    const auto aggregator = make(job, transport);
     std::vector<float> parameters;
-    for (std::uint64_t step = 0; step < run.steps; ++step) {
+    for (std::uint64_t step = 0; step < job.steps; ++step) {
       auto gradient = gradient_of(transport.rank(), step);
       EXPECT_TRUE(aggregator->average(gradient, info_of(step, parameters)).finite);
       means[static_cast<std::size_t>(transport.rank())].push_back(gradient);
@@ -97,9 +101,9 @@ inline std::vector<double> true_mean(int ranks, std::uint64_t step) {
   return mean;
 }
 
-inline void expect_same_means(const Job& run) {
-  SCOPED_TRACE(text_of(run));
-  const auto means = means_of(run);
+inline void expect_same_means(const Job& job) {
+  SCOPED_TRACE(text_of(job));
+  const auto means = means_of(job);
   for (const auto& other : means) EXPECT_EQ(other, means[0]);
 }
 

@@ -245,6 +245,22 @@ TEST(TwoWay, UnsuitableSettingsAreRefused) {
             0U);
 }
 
+// Owners keep what the second compression drops of differences too, so a gradient that stands still
+// arrives as a whole.
+TEST(TwoWay, Ef21FindsTheMeanThroughTwoCompressions) {
+  expect_no_errors(on_ranks(3, [&](Transport& transport) {
+    const auto aggregator =
+        make({.op = "topk:0.2", .memory = "ef21", .exchange = "sharded"}, transport);
+    const auto mean = true_mean(3, 0);
+    std::vector<float> gradient;
+    for (std::uint64_t step = 0; step < 60; ++step) {
+      gradient = gradient_of(transport.rank(), 0);
+      aggregator->average(gradient, {.step = step});
+    }
+    for (std::size_t i = 0; i < mean.size(); ++i) EXPECT_NEAR(gradient[i], mean[i], 1e-4) << i;
+  }));
+}
+
 // What owners still owe is in their states, which fit one number of ranks.
 TEST(TwoWay, AStateOfAnotherNumberOfRanksIsRefused) {
   const auto states_of = [](int ranks) {

@@ -47,7 +47,8 @@ FrameHeader Leg::header(int rank, SliceRange slices) const {
   return header;
 }
 
-std::uint64_t seed_of_way_back(std::uint64_t seed) { return Key(seed).fork(1).bits(0); }
+// No step has this number, so no step's key is this one.
+std::uint64_t seed_of_way_back(std::uint64_t seed) { return Key(seed).fork(~0ULL).bits(0); }
 
 std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
                         Memory& memory, const StepInfo& info, Scratch& scratch, Buffer& out) {

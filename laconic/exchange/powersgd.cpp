@@ -20,8 +20,8 @@
 namespace laconic {
 namespace {
 
-// Forks of the seed's key.
-constexpr std::uint64_t kStarts = 2, kReplacements = 3;
+// Forks of the seed's key; no step has these numbers, so no step's key is one of them.
+constexpr std::uint64_t kStarts = ~1ULL, kReplacements = ~2ULL;
 
 const std::string kOwed = "powersgd", kStart = "powersgd.start";  // roles in the state
 

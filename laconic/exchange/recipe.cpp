@@ -146,6 +146,37 @@ const std::vector<Recipe>& recipes() {
        .op = "natural:nearest+entropy",
        .memory = "feedback",
        .summary = "Nearest powers of two with error feedback, entropy-coded."},
+      {.name = "natural-sharded",
+       .op = "natural",
+       .exchange = "sharded",
+       .summary = "Natural compression both ways between owners of shards; traffic does not grow "
+                  "with ranks."},
+      {.name = "natural-bidirectional",
+       .op = "natural",
+       .exchange = "server",
+       .summary = "Natural compression both ways through rank 0."},
+      {.name = "stc",
+       .op = "stc:0.01",
+       .memory = "feedback",
+       .exchange = "server",
+       .down_memory = "feedback",
+       .summary = "Sparse ternary compression of 1 % both ways through rank 0, feedback on both "
+                  "sides."},
+      {.name = "randomk",
+       .op = "randomk:0.01,unscaled",
+       .memory = "feedback",
+       .exchange = "summed",
+       .summary =
+           "1 % of entries at positions all ranks share, added on their way, with feedback."},
+      {.name = "powersgd",
+       .exchange = "powersgd",
+       .summary = "Matrices as factors of rank 2, averaged by all-reduce."},
+      {.name = "spardl",
+       .op = "topk:0.01",
+       .memory = "feedback",
+       .exchange = "sparse",
+       .summary = "The largest 1 % of sums around a ring, what is dropped kept where it was "
+                  "dropped."},
   };
   return list;
 }

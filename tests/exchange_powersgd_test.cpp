@@ -291,9 +291,11 @@ TEST(PowerSgd, UnsuitableSettingsAreRefused) {
     return message_of<UsageError>([&] { make(job, *ends[0]); });
   };
   EXPECT_EQ(refusal({.op = "natural", .exchange = "powersgd"}),
-            "exchange 'powersgd' compresses by itself; allowed: operator identity, not 'natural'");
+            "exchange 'powersgd' compresses in no way but its own; allowed: operator identity, not "
+            "'natural'");
   EXPECT_EQ(refusal({.op = "identity", .memory = "feedback", .exchange = "powersgd"}),
-            "exchange 'powersgd' has its own memory; allowed: memory none, not 'feedback'");
+            "exchange 'powersgd' remembers what it needs itself; allowed: memory none, not "
+            "'feedback'");
   EXPECT_EQ(refusal({.op = "identity", .layout = "whole", .exchange = "powersgd"}),
             "exchange 'powersgd' takes each tensor as one matrix; allowed: layout tensor");
   EXPECT_NE(refusal({.op = "identity", .exchange = "powersgd:65"}).find("1 to 64"),

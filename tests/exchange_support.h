@@ -1,6 +1,7 @@
 // What tests of exchanges share: ranks as threads, their gradients, a run as a value.
 #pragma once
 
+#include <algorithm>
 #include <thread>
 
 #include "support.h"
@@ -105,6 +106,29 @@ inline void expect_same_means(const Job& job) {
   SCOPED_TRACE(text_of(job));
   const auto means = means_of(job);
   for (const auto& other : means) EXPECT_EQ(other, means[0]);
+}
+
+// Each rank's state after three steps; `bad` in one entry of one rank's gradient comes in between.
+inline std::vector<State> states_after(const Job& job, const float* bad) {
+  std::vector<State> states(static_cast<std::size_t>(job.ranks));
+  expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
+    const auto aggregator = make(job, transport);
+    std::vector<float> parameters;
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const StepInfo info = info_of(step, parameters);
+      if (bad && step == 1) {
+        auto gradient = gradient_of(transport.rank(), step);
+        if (transport.rank() == job.ranks - 1) gradient[700] = *bad;
+        EXPECT_FALSE(aggregator->average(gradient, info).finite);
+        EXPECT_FALSE(std::ranges::all_of(gradient, [](float x) { return std::isfinite(x); }))
+            << "the mean tells it too, on every rank";
+      }
+      auto gradient = gradient_of(transport.rank(), step);
+      EXPECT_TRUE(aggregator->average(gradient, info).finite);
+    }
+    states[static_cast<std::size_t>(transport.rank())] = aggregator->save();
+  }));
+  return states;
 }
 
 }  // namespace laconic::testing

@@ -44,4 +44,16 @@ void require_count(std::span<const float> gradient, const Model& model) {
                      " entries for a model of " + std::to_string(count_of(model)));
 }
 
+void require_identity(const Setup& setup, const std::string& exchange) {
+  for (const Operator& op : setup.plan.operators)
+    if (op.spec() != "identity")
+      throw UsageError("exchange '" + exchange +
+                       "' compresses in no way but its own; allowed: operator identity, not '" +
+                       op.spec() + "'");
+  if (setup.memory != "none")
+    throw UsageError("exchange '" + exchange +
+                     "' remembers what it needs itself; allowed: memory none, not '" +
+                     setup.memory + "'");
+}
+
 }  // namespace laconic

@@ -93,6 +93,9 @@ std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup);
 // Throws UsageError unless the gradient has the model's count.
 void require_count(std::span<const float> gradient, const Model& model);
 
+// Throws UsageError unless operators and memory are left to the exchange itself.
+void require_identity(const Setup& setup, const std::string& exchange);
+
 // Notes what a transport sends between its making and `into`.
 class TrafficMeter {
  public:

@@ -37,14 +37,7 @@ struct Factors {
 };
 
 void require_tensors(const Setup& setup) {
-  for (const Operator& op : setup.plan.operators)
-    if (op.spec() != "identity")
-      throw UsageError(
-          "exchange 'powersgd' compresses by itself; allowed: operator identity, not '" +
-          op.spec() + "'");
-  if (setup.memory != "none")
-    throw UsageError("exchange 'powersgd' has its own memory; allowed: memory none, not '" +
-                     setup.memory + "'");
+  require_identity(setup, "powersgd");
   const auto same = [](const Slice& slice, const Tensor& tensor) {
     return slice.name == tensor.name && slice.count == tensor.count();
   };

@@ -163,7 +163,9 @@ class TwoLegs : public Aggregator {
   // In rank order: floating-point sums depend on it.
   void add_up(const Leg& leg) {
     const SliceRange shard = shard_of(leg.plan, bounds_, me_);
-    std::ranges::fill(sum_, 0.0F);
+    for (std::size_t i = shard.first; i < shard.last; ++i)
+      std::ranges::fill(
+          std::span(sum_).subspan(leg.plan.layout[i].offset, leg.plan.layout[i].count), 0.0F);
     for (int rank = 0; rank < setup_.transport.size(); ++rank) {
       const Buffer& bytes = rank == me_ ? of(mine_, rank) : of(received_, rank);
       add_frame(read_frame_of(leg, rank, shard, bytes.view()), 1, sum_, scratch_);

@@ -1,95 +1,12 @@
 // Aggregators over the thread transport: every rank the same mean, bytes as counted, failures
 // named.
 #include <atomic>
-#include <thread>
 
+#include "exchange_support.h"
 #include "laconic/kernels/linear.h"
-#include "support.h"
 
 namespace laconic::testing {
 namespace {
-
-const Model kModel = {{"w1", {40, 30}}, {"b1", {40}}, {"w2", {10, 40}}, {"b2", {10}}};
-
-// Runs one function per rank, each in its thread, and gives back what each threw ("" for nothing).
-template <class Body>
-std::vector<std::string> on_ranks(int size, Body body) {
-  auto ends = make_thread_transports(size);
-  std::vector<std::string> errors(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ends.size(); ++rank)
-    threads.emplace_back([&, rank, end = std::move(ends[rank])]() mutable {
-      try {
-        body(*end);
-      } catch (const TransportError& error) {
-        errors[rank] = std::string("transport: ") + error.what();
-      } catch (const std::exception& error) {
-        errors[rank] = error.what();
-      }
-      end.reset();  // tells the others that this rank has left
-    });
-  for (auto& thread : threads) thread.join();
-  return errors;
-}
-
-void expect_no_errors(const std::vector<std::string>& errors) {
-  for (const auto& error : errors) EXPECT_EQ(error, "");
-}
-
-std::vector<float> gradient_of(int rank, std::uint64_t step) {
-  return gaussian(count_of(kModel), 1, 1000 * step + static_cast<std::uint64_t>(rank));
-}
-
-// The same on every rank, and never still.
-StepInfo info_of(std::uint64_t step, std::vector<float>& parameters) {
-  parameters = gaussian(count_of(kModel), 1, 5000 + step);
-  return {.step = step, .lr = 0.5F, .parameters = parameters};
-}
-
-struct Run {
-  std::string op = "natural", memory = "none", layout = "tensor", exchange = "gather";
-  int ranks = 4;
-  std::uint64_t steps = 5;
-  unsigned threads = 1;
-};
-
-// means[rank][step]
-std::vector<std::vector<std::vector<float>>> means_of(const Run& run) {
-  std::vector<std::vector<std::vector<float>>> means(static_cast<std::size_t>(run.ranks));
-  expect_no_errors(on_ranks(run.ranks, [&](Transport& transport) {
-    const auto aggregator = make_aggregator(
-        run.exchange, {.transport = transport,
-                       .model = kModel,
-                       .plan = make_plan(kModel, run.layout, parse_operator(run.op)),
-                       .memory = run.memory,
-                       .seed = 9,
-                       .timeout_seconds = 30,
-                       .threads = run.threads});
-    std::vector<float> parameters;
-    for (std::uint64_t step = 0; step < run.steps; ++step) {
-      auto gradient = gradient_of(transport.rank(), step);
-      EXPECT_TRUE(aggregator->average(gradient, info_of(step, parameters)).finite);
-      means[static_cast<std::size_t>(transport.rank())].push_back(gradient);
-    }
-  }));
-  return means;
-}
-
-std::vector<double> true_mean(int ranks, std::uint64_t step) {
-  std::vector<double> mean(count_of(kModel));
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto gradient = gradient_of(rank, step);
-    for (std::size_t i = 0; i < mean.size(); ++i)
-      mean[i] += gradient[i] / static_cast<double>(ranks);
-  }
-  return mean;
-}
-
-void expect_same_means(const Run& run) {
-  SCOPED_TRACE(run.op + " " + run.memory + " " + run.layout);
-  const auto means = means_of(run);
-  for (const auto& other : means) EXPECT_EQ(other, means[0]);
-}
 
 TEST(Exchange, EveryRankGetsTheSameMeanBitForBit) {
   for (const std::string& op : example_specs())
@@ -221,39 +138,14 @@ TEST(Exchange, CountsTheBytesThatReallyCross) {
   }
 }
 
-// Each rank's state after four steps; with_nan: a bad step comes in between and is repeated.
-std::vector<State> states_after(const std::string& memory, const char* layout, bool with_nan) {
-  std::vector<State> states(3);
-  expect_no_errors(on_ranks(3, [&](Transport& transport) {
-    const auto rank = static_cast<std::size_t>(transport.rank());
-    const auto aggregator =
-        make_aggregator("gather", {.transport = transport,
-                                   .model = kModel,
-                                   .plan = make_plan(kModel, layout, parse_operator("natural")),
-                                   .memory = memory});
-    std::vector<float> parameters;
-    for (std::uint64_t step = 0; step < 4; ++step) {
-      const StepInfo info = info_of(step, parameters);
-      if (with_nan && step == 2) {
-        auto bad = gradient_of(transport.rank(), step);
-        if (rank == 1) bad.back() = NAN;
-        EXPECT_FALSE(aggregator->average(bad, info).finite);
-        EXPECT_TRUE(std::isnan(bad.back())) << "the mean tells it too, on every rank";
-      }
-      auto gradient = gradient_of(transport.rank(), step);
-      EXPECT_TRUE(aggregator->average(gradient, info).finite);
-    }
-    states[rank] = aggregator->save();
-  }));
-  return states;
-}
-
 TEST(Exchange, ANanRollsTheStepBackOnEveryRank) {
+  const float nan = NAN;
   for (const MemoryInfo& info : memories())
     for (const std::string& memory : info.examples)
-      for (const char* layout : {"tensor", "whole"})
-        EXPECT_EQ(states_after(memory, layout, true), states_after(memory, layout, false))
-            << memory << " " << layout;
+      for (const char* layout : {"tensor", "whole"}) {
+        const Job job{.memory = memory, .layout = layout, .ranks = 3};
+        EXPECT_EQ(states_after(job, &nan), states_after(job, nullptr)) << text_of(job);
+      }
 }
 
 void expect_to_go_on(Transport& transport, const std::string& memory) {
@@ -299,7 +191,8 @@ TEST(Exchange, UnsuitablePairsAreRefused) {
             std::string::npos);
   EXPECT_NE(refusal("dense", "identity", "feedback").find("memory none, not 'feedback'"),
             std::string::npos);
-  EXPECT_EQ(refusal("gathr", "natural", "none"), "no exchange 'gathr'; known: dense gather");
+  EXPECT_EQ(refusal("gathr", "natural", "none").find("no exchange 'gathr'; known: dense gather"),
+            0U);
 }
 
 TEST(Exchange, AGradientOfAnotherLengthIsRefused) {

@@ -29,9 +29,9 @@ TEST(Recipe, MistakesAreNamed) {
   EXPECT_EQ(refusal("[]"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{}"), "a recipe needs a 'name'");
-  EXPECT_EQ(
-      refusal(R"({"name":"x","operator":"natural"})"),
-      "a recipe has no 'operator'; allowed: name op memory layout exchange rules warmup summary");
+  EXPECT_EQ(refusal(R"({"name":"x","operator":"natural"})"),
+            "a recipe has no 'operator'; allowed: name op memory layout exchange down down_memory "
+            "rules warmup summary");
   EXPECT_EQ(refusal(R"({"name":"x","op":3})"), "a recipe's 'op' must be text, not 3");
   EXPECT_NE(refusal(R"({"name":"x","op":"natrual"})").find("no operator 'natrual'"),
             std::string::npos);
@@ -77,7 +77,7 @@ TEST(Recipe, MistakesInAWarmUpAreNamed) {
   EXPECT_EQ(refusal(R"(["5 natural","5 half"])"),
             "warm-up '5 half' must end after step 5, where the one before it ends");
   EXPECT_EQ(refusal(R"(["5 natural"])", "dense"),
-            "exchange 'dense' has no warm-up; allowed with one: gather");
+            "exchange 'dense' has no warm-up; allowed with one: gather server sharded sparse summed");
 }
 
 TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {

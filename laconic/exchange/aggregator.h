@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@ struct StepStats {
   std::uint64_t traffic_bytes = 0;  // all this rank sent
   std::uint64_t rounds = 0;         // how often it waited for others
   std::uint64_t dense_bytes = 0;    // the gradient as float32
+  // Frames on their way to the mean, this rank's own, and frames that brought this rank the mean
+  // when it comes back compressed; who sent them does not matter, so a link's two directions show.
+  std::uint64_t up_bytes = 0, down_bytes = 0;
   double compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0;
   double residual_norm = 0;
   bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
@@ -53,6 +57,10 @@ struct Setup {
   Plan plan;
   std::vector<Phase> warmup = {};  // what comes before `plan`, in rising order
   std::string memory = "none";
+  // For exchanges with a way back of its own: what compresses the sum (the same plan if missing),
+  // and the memory beside it.
+  std::optional<Plan> down = {};
+  std::string down_memory = "none";
   std::uint64_t seed = 0;
   double timeout_seconds = 60;
   unsigned threads = 1;
@@ -68,6 +76,7 @@ struct ExchangeInfo {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
   bool follows_warmup = false;  // asks Setup::plan_at in every step
+  bool has_way_back = false;    // asks Setup::down and down_memory
   std::function<std::unique_ptr<Aggregator>(Setup, const Args&)> make;
 };
 
@@ -83,6 +92,9 @@ std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup);
 
 // Throws UsageError unless the gradient has the model's count.
 void require_count(std::span<const float> gradient, const Model& model);
+
+// Throws UsageError unless operators and memory are left to the exchange itself.
+void require_identity(const Setup& setup, const std::string& exchange);
 
 // Notes what a transport sends between its making and `into`.
 class TrafficMeter {

@@ -1,5 +1,4 @@
 // dense: the uncompressed baseline, a ring all-reduce of float32.
-#include "laconic/base/errors.h"
 #include "laconic/exchange/aggregator.h"
 #include "laconic/kernels/reduce.h"
 
@@ -9,21 +8,15 @@ namespace {
 class Dense : public Aggregator {
  public:
   explicit Dense(Setup setup) : setup_(std::move(setup)), sum_(count_of(setup_.model)) {
-    for (const Operator& op : setup_.plan.operators)
-      if (op.spec() != "identity")
-        throw UsageError(
-            "exchange 'dense' sends gradients as they are; allowed: operator identity, not '" +
-            op.spec() + "'");
-    if (setup_.memory != "none")
-      throw UsageError("exchange 'dense' drops nothing; allowed: memory none, not '" +
-                       setup_.memory + "'");
+    require_identity(setup_, "dense");
   }
 
   StepStats average(std::span<float> gradient, const StepInfo&) override {
     require_count(gradient, setup_.model);
     StepStats stats{.payload_bytes = gradient.size_bytes(),
                     .wire_bytes = gradient.size_bytes(),
-                    .dense_bytes = gradient.size_bytes()};
+                    .dense_bytes = gradient.size_bytes(),
+                    .up_bytes = gradient.size_bytes()};
     Stopwatch watch;
     std::copy(gradient.begin(), gradient.end(),
               sum_.begin());  // the gradient stays as it was should the ring fail

@@ -30,15 +30,28 @@ std::vector<std::string> texts_of(const json& value, const std::string& key) {
 }
 
 json to_json(const Recipe& r) {
-  return {
-      {"name", r.name},         {"op", r.op},       {"memory", r.memory}, {"layout", r.layout},
-      {"exchange", r.exchange}, {"rules", r.rules}, {"warmup", r.warmup}, {"summary", r.summary}};
+  return {{"name", r.name},
+          {"op", r.op},
+          {"memory", r.memory},
+          {"layout", r.layout},
+          {"exchange", r.exchange},
+          {"down", r.down},
+          {"down_memory", r.down_memory},
+          {"rules", r.rules},
+          {"warmup", r.warmup},
+          {"summary", r.summary}};
 }
 
 Plan plan_of(const Recipe& recipe, const Model& model, std::string_view op) {
   std::vector<Rule> rules;
   for (const auto& text : recipe.rules) rules.push_back(parse_rule(text));
   return make_plan(model, recipe.layout, parse_operator(op), rules);
+}
+
+// The same rules hold on the way back.
+std::optional<Plan> way_back_of(const Recipe& recipe, const Model& model) {
+  if (recipe.down.empty()) return std::nullopt;
+  return plan_of(recipe, model, recipe.down);
 }
 
 // "100 natural": the plan with natural compression, before step 100.
@@ -136,6 +149,37 @@ const std::vector<Recipe>& recipes() {
        .op = "natural:nearest+entropy",
        .memory = "feedback",
        .summary = "Nearest powers of two with error feedback, entropy-coded."},
+      {.name = "natural-sharded",
+       .op = "natural",
+       .exchange = "sharded",
+       .summary = "Natural compression both ways between owners of shards; traffic does not grow "
+                  "with ranks."},
+      {.name = "natural-bidirectional",
+       .op = "natural",
+       .exchange = "server",
+       .summary = "Natural compression both ways through rank 0."},
+      {.name = "stc",
+       .op = "stc:0.01",
+       .memory = "feedback",
+       .exchange = "server",
+       .down_memory = "feedback",
+       .summary = "Sparse ternary compression of 1 % both ways through rank 0, feedback on both "
+                  "sides."},
+      {.name = "randomk",
+       .op = "randomk:0.01,unscaled",
+       .memory = "feedback",
+       .exchange = "summed",
+       .summary =
+           "1 % of entries at positions all ranks share, added on their way, with feedback."},
+      {.name = "powersgd",
+       .exchange = "powersgd",
+       .summary = "Matrices as factors of rank 2, averaged by all-reduce."},
+      {.name = "spardl",
+       .op = "topk:0.01",
+       .memory = "feedback",
+       .exchange = "sparse",
+       .summary = "The largest 1 % of sums around a ring, what is dropped kept where it was "
+                  "dropped."},
   };
   return list;
 }
@@ -172,6 +216,10 @@ Recipe read_recipe(std::string_view text) {
       recipe.layout = text_of(value, key);
     else if (key == "exchange")
       recipe.exchange = text_of(value, key);
+    else if (key == "down")
+      recipe.down = text_of(value, key);
+    else if (key == "down_memory")
+      recipe.down_memory = text_of(value, key);
     else if (key == "rules")
       recipe.rules = texts_of(value, key);
     else if (key == "warmup")
@@ -180,11 +228,13 @@ Recipe read_recipe(std::string_view text) {
       recipe.summary = text_of(value, key);
     else
       throw UsageError("a recipe has no '" + key +
-                       "'; allowed: name op memory layout exchange rules warmup summary");
+                       "'; allowed: name op memory layout exchange down down_memory rules "
+                       "warmup summary");
   }
   if (recipe.name.empty()) throw UsageError("a recipe needs a 'name'");
   // The parts are known and well-formed.
   plan_of(recipe, {}, recipe.op);
+  way_back_of(recipe, {});
   phases_of(recipe, {});
   require_warmup_followed(recipe);
   return recipe;
@@ -195,6 +245,7 @@ std::string write_recipe(const Recipe& recipe) { return to_json(recipe).dump(2);
 std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport) {
   const Recipe& recipe = agreement.recipe;
   Plan plan = plan_of(recipe, agreement.model, recipe.op);
+  std::optional<Plan> down = way_back_of(recipe, agreement.model);
   std::vector<Phase> warmup = phases_of(recipe, agreement.model);
   require_warmup_followed(recipe);
   agree(agreement, transport);
@@ -203,6 +254,8 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
                                            .plan = std::move(plan),
                                            .warmup = std::move(warmup),
                                            .memory = recipe.memory,
+                                           .down = std::move(down),
+                                           .down_memory = recipe.down_memory,
                                            .seed = agreement.seed,
                                            .timeout_seconds = agreement.timeout_seconds,
                                            .threads = agreement.threads});

@@ -14,6 +14,8 @@ namespace laconic {
 struct Recipe {
   std::string name;
   std::string op = "identity", memory = "none", layout = "tensor", exchange = "gather";
+  std::string down = {};                 // the operator of the way back; empty: op
+  std::string down_memory = "none";      // and the memory beside it
   std::vector<std::string> rules = {};   // as parse_rule reads them
   std::vector<std::string> warmup = {};  // "STEP SPEC": before that step SPEC stands for op
   std::string summary = {};              // one sentence
@@ -27,9 +29,9 @@ const std::vector<Recipe>& recipes();
 // A built-in recipe by its name, or one's own from a file whose name ends in .json.
 Recipe find_recipe(const std::string& name_or_file);
 
-// {"name": ..., "op": ..., "memory": ..., "layout": ..., "exchange": ..., "rules": [...],
-// "warmup": ["100 natural", ...], "summary": ...}; all but name may be missing. Throws UsageError
-// for anything else, naming the key.
+// {"name": ..., "op": ..., "memory": ..., "layout": ..., "exchange": ..., "down": ...,
+// "down_memory": ..., "rules": [...], "warmup": ["100 natural", ...], "summary": ...}; all but name
+// may be missing. Throws UsageError for anything else, naming the key.
 Recipe read_recipe(std::string_view json);
 std::string write_recipe(const Recipe& recipe);
 

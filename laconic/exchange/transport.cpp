@@ -72,34 +72,39 @@ void Transport::exchange(std::span<const Send> sends, std::span<const Receive> r
   ++rounds_;
 }
 
+void Transport::exchange_sized(std::span<const Send> sends, std::span<const ReceiveSized> receives,
+                               std::uint64_t most, const Deadline& deadline) {
+  std::vector<std::uint64_t> out, in(receives.size());
+  for (const Send& send : sends) out.push_back(send.bytes.size());
+  std::vector<Send> lengths;
+  std::vector<Receive> incoming;
+  for (std::size_t i = 0; i < sends.size(); ++i)
+    lengths.push_back({sends[i].to, bytes_of(std::span(&out[i], 1))});
+  for (std::size_t i = 0; i < receives.size(); ++i)
+    incoming.push_back({receives[i].from, writable_bytes_of(std::span(&in[i], 1))});
+  exchange(lengths, incoming, deadline);
+  for (std::size_t i = 0; i < receives.size(); ++i)
+    if (in[i] > most)
+      throw DataError("rank " + std::to_string(receives[i].from) + " claims " +
+                      std::to_string(in[i]) + " bytes where at most " + std::to_string(most) +
+                      " can be (" + std::string(deadline.operation) + ")");
+  for (std::size_t i = 0; i < receives.size(); ++i)
+    incoming[i].bytes = receives[i].bytes->reset(static_cast<std::size_t>(in[i]));
+  exchange(sends, incoming, deadline);
+}
+
 void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most,
                            const Deadline& deadline) {
   const auto n = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
   all.resize(n);
-  std::vector<std::uint64_t> sizes(n, mine.size());
   std::vector<Send> sends;
-  std::vector<Receive> receives;
-  const auto with_all = [&](ByteView out, auto in) {
-    sends.clear();
-    receives.clear();
-    for (std::size_t i = 1; i < n; ++i) {
-      const std::size_t to = (me + i) % n, from = (me + n - i) % n;
-      sends.push_back({static_cast<int>(to), out});
-      receives.push_back({static_cast<int>(from), in(from)});
-    }
-    exchange(sends, receives, deadline);
-  };
-  const std::uint64_t size = mine.size();
-  with_all(bytes_of(std::span(&size, 1)),
-           [&](std::size_t from) { return writable_bytes_of(std::span(&sizes[from], 1)); });
-  for (std::size_t from = 0; from < n; ++from)
-    if (sizes[from] > most)
-      throw DataError("rank " + std::to_string(from) + " claims " + std::to_string(sizes[from]) +
-                      " bytes where at most " + std::to_string(most) + " can be (" +
-                      std::string(deadline.operation) + ")");
-  with_all(mine, [&](std::size_t from) {
-    return all[from].reset(static_cast<std::size_t>(sizes[from]));
-  });
+  std::vector<ReceiveSized> receives;
+  for (std::size_t i = 1; i < n; ++i) {
+    const std::size_t to = (me + i) % n, from = (me + n - i) % n;
+    sends.push_back({static_cast<int>(to), mine});
+    receives.push_back({static_cast<int>(from), &all[from]});
+  }
+  exchange_sized(sends, receives, most, deadline);
   all[me].clear();
   all[me].append(mine);
 }

@@ -32,6 +32,11 @@ struct Receive {
   int from;
   std::span<std::uint8_t> bytes;  // filled; both sides know the length
 };
+// A message whose length only its sender knows.
+struct ReceiveSized {
+  int from;
+  Buffer* bytes;  // resized
+};
 
 // One rank's end. Used by one thread at a time. Every wait that fails throws TransportError naming
 // rank and operation.
@@ -46,8 +51,13 @@ class Transport {
   void exchange(std::span<const Send> sends, std::span<const Receive> receives,
                 const Deadline& deadline);
 
-  // Everybody's bytes, by rank; all[rank()] is a copy of `mine`. Lengths may differ; a rank that
-  // claims more than `most` bytes is a DataError, before memory is taken for them.
+  // The same for messages whose lengths receivers do not know: eight bytes of length go before
+  // each. A rank that claims more than `most` bytes is a DataError, before memory is taken for
+  // them.
+  void exchange_sized(std::span<const Send> sends, std::span<const ReceiveSized> receives,
+                      std::uint64_t most, const Deadline& deadline);
+
+  // Everybody's bytes, by rank; all[rank()] is a copy of `mine`. Lengths may differ, up to `most`.
   virtual void all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most,
                           const Deadline& deadline);
 

@@ -91,6 +91,7 @@ struct Operator::Chain {
   std::shared_ptr<const Quantiser> quantiser;
   std::shared_ptr<const Coder> coder;  // none: planes as they are
   std::size_t bucket = 0;              // 0: all entries at once
+  bool plain = true;                   // values are written as they are
 
   void take(std::shared_ptr<const Selector> stage) { selector = std::move(stage); }
   void take(std::shared_ptr<const Quantiser> stage) { quantiser = std::move(stage); }
@@ -166,6 +167,7 @@ Operator parse_operator(std::string_view spec) {
     const Args args(info.name, info.parameters, text.args);
     std::visit([&](auto&& stage) { chain->take(stage); }, info.make(args));
     chain->spec += (before ? "+" : "") + args.canonical();
+    chain->plain &= info.role < Role::bucket || info.name == "identity";
     before = &info;
   }
   chain->complete();
@@ -283,6 +285,12 @@ void Operator::add(ByteView section, float weight, std::span<float> y, const Key
 const std::string& Operator::spec() const { return chain_->spec; }
 
 Traits Operator::traits(std::size_t count) const { return chain_->traits(count); }
+
+// Positions that all ranks draw alike take no bytes.
+bool Operator::adds_up() const {
+  const Selector* selector = chain_->selector.get();
+  return chain_->plain && (!selector || (selector->traits(1).shared && selector->max_size(1) == 0));
+}
 
 std::vector<std::string> example_specs() {
   std::vector<std::string> specs;

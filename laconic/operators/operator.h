@@ -33,6 +33,9 @@ class Operator {
   // The canonical spelling: parse_operator(spec()) is this operator again.
   const std::string& spec() const;
   Traits traits(std::size_t count) const;
+  // Whether sections of the same keys are arrays of floats, max_size(count) bytes each, whose sum,
+  // entry by entry, is the section of the sum, up to rounding.
+  bool adds_up() const;
 
   friend bool operator==(const Operator& a, const Operator& b) { return a.spec() == b.spec(); }
 

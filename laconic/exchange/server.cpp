@@ -1,0 +1,27 @@
+// server: all frames go to rank 0, which adds them up and sends one compressed sum back to all. Two
+// operators and two memories: one for each direction.
+#include "laconic/exchange/two_way.h"
+
+namespace laconic {
+namespace {
+
+const RegisterExchange server{{
+    .name = "server",
+    .summary =
+        "Frames to rank 0 and one compressed sum back, each direction with an operator and a "
+        "memory of its own.",
+    .paper = "Horvath et al., Natural Compression (arXiv 1905.10988), algorithm 1; Dutta et al. "
+             "(arXiv 1911.08250), algorithm 1; Sattler et al. (arXiv 1903.02891), STC",
+    .parameters = {},
+    .follows_warmup = true,
+    .has_way_back = true,
+    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
+      Bounds bounds =
+          one_owner(count_of(setup.model), static_cast<std::size_t>(setup.transport.size()));
+      std::string owner = setup.down_memory;
+      return make_two_way({std::move(setup), std::move(bounds), std::move(owner)});
+    },
+}};
+
+}  // namespace
+}  // namespace laconic

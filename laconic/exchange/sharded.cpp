@@ -1,0 +1,35 @@
+// sharded: a compressed reduce-scatter and all-gather. Each rank adds up one shard of the model and
+// sends its sum to all, so what a rank sends does not grow with their number.
+#include "laconic/exchange/two_way.h"
+
+namespace laconic {
+namespace {
+
+// Owners of shards repair what the second compression drops, when that is how ranks repair the
+// first. Feedback does so for every memory: what ranks send, whatever it is, arrives as a whole.
+std::string memory_of_owners(const std::string& memory) {
+  const std::string name = memory.substr(0, memory.find(':'));
+  for (const MemoryInfo& info : memories())
+    if (info.name == name && info.wants_contraction)
+      return name == "feedback" ? memory : "feedback";
+  return "none";
+}
+
+const RegisterExchange sharded{{
+    .name = "sharded",
+    .summary = "Each rank adds up one shard and sends the compressed sum to all; sends "
+               "2 (ranks - 1) / ranks frames.",
+    .paper = "compressed reduce-scatter and all-gather, with compression in both directions as in "
+             "Horvath et al., Natural Compression (arXiv 1905.10988)",
+    .parameters = {},
+    .follows_warmup = true,
+    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
+      Bounds bounds =
+          even_bounds(setup.plan.layout, static_cast<std::size_t>(setup.transport.size()));
+      std::string owners = memory_of_owners(setup.memory);
+      return make_two_way({std::move(setup), std::move(bounds), std::move(owners)});
+    },
+}};
+
+}  // namespace
+}  // namespace laconic

@@ -1,5 +1,5 @@
-// The tables of operators, codecs, memories, layouts, exchanges, transports, recipes and models in
-// one form.
+// The tables of operators, codecs, memories, layouts, exchanges, mixers, topologies, transports,
+// recipes and models in one form.
 #include "cli/catalogue.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "cli/formulas.h"
 #include "laconic/codecs/levels.h"
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/gossip/mixer.h"
 #include "laconic/exchange/recipe.h"
 #include "laconic/exchange/transport.h"
 #include "laconic/layout/layout.h"
@@ -80,6 +81,8 @@ std::vector<Group> catalogue(std::size_t count) {
       group_of("memories", "what a worker remembers between steps", memories()),
       group_of("layouts", "how a model is cut into slices", layouts()),
       group_of("exchanges", "who talks to whom", exchanges()),
+      group_of("mixers", "how neighbours' models come together", mixers()),
+      group_of("topologies", "who mixes with whom", topologies()),
       group_of("transports", "how ranks reach each other", transports()),
       group_of("recipes", "whole methods by name", recipes()),
       group_of("models", "networks whose shapes are known to audit", named_models()),

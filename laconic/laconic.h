@@ -10,6 +10,8 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/gossip/mixer.h"
+#include "laconic/exchange/gossip/spectrum.h"
 #include "laconic/frame/frame.h"
 #include "laconic/kernels/cpu.h"
 #include "laconic/layout/layout.h"

@@ -1,7 +1,7 @@
 """Checks that the include lines follow the order of the folders. Prints each line that does not.
 
-    base < kernels < codecs < { operators, frame } < { layout, memory } < exchange < transports
-         < { trainer, cli, python }
+    base < kernels < codecs < { operators, frame } < { layout, memory } < exchange < exchange/gossip
+         < transports < { trainer, cli, python }
 
 A folder may include itself and what stands to its left. Within braces frame may include operators,
 memory layout, and cli trainer.
@@ -13,7 +13,9 @@ import re
 import sys
 from pathlib import Path
 
-LIBRARY = "base kernels codecs operators frame layout memory exchange transports".split()
+LIBRARY = (
+    "base kernels codecs operators frame layout memory exchange exchange/gossip transports".split()
+)
 ALLOWED = {folder: set(LIBRARY[: i + 1]) for i, folder in enumerate(LIBRARY)}
 ALLOWED |= {folder: {*LIBRARY, folder} for folder in ("trainer", "cli", "python")}
 ALLOWED["laconic"] = {*LIBRARY, "laconic"}  # files at the root of laconic/
@@ -27,7 +29,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<((?:laconic|cli)/[^>]+)>)'
 def folder_of(path):
     """The folder of a file named from the project's root; 'laconic' for the root of the library."""
     parts = path.parts
-    return parts[1] if parts[0] == "laconic" and len(parts) > 2 else parts[0]
+    return "/".join(parts[1:-1]) if parts[0] == "laconic" and len(parts) > 2 else parts[0]
 
 
 def problem(root, includer, included):

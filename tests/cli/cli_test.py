@@ -286,8 +286,8 @@ class Reports(CliTest):
         report = json.loads(self.ok("list", "--json"))
         self.assertEqual(
             list(report),
-            "operators index_codecs level_codecs memories layouts exchanges transports recipes "
-            "models".split(),
+            "operators index_codecs level_codecs memories layouts exchanges mixers topologies "
+            "transports recipes models".split(),
         )
         for group in report.values():
             self.assertTrue(group)

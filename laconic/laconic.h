@@ -18,6 +18,8 @@
 #include "laconic/memory/memory.h"
 #include "laconic/operators/operator.h"
 #include "laconic/transports/callbacks.h"
+#include "laconic/transports/modelled.h"
+#include "laconic/transports/mpi.h"
 #include "laconic/transports/threads.h"
 #include "laconic/version.h"
 

@@ -2,38 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <thread>
 
-#include "support.h"
+#include "ranks.h"
 
 namespace laconic::testing {
 
 inline const Model kModel = {{"w1", {40, 30}}, {"b1", {40}}, {"w2", {10, 40}}, {"b2", {10}}};
-
-// Runs one function per rank, each in its thread, and gives back what each threw ("" for nothing).
-template <class Body>
-std::vector<std::string> on_ranks(int size, Body body) {
-  auto ends = make_thread_transports(size);
-  std::vector<std::string> errors(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ends.size(); ++rank)
-    threads.emplace_back([&, rank, end = std::move(ends[rank])]() mutable {
-      try {
-        body(*end);
-      } catch (const TransportError& error) {
-        errors[rank] = std::string("transport: ") + error.what();
-      } catch (const std::exception& error) {
-        errors[rank] = error.what();
-      }
-      end.reset();  // tells the others that this rank has left
-    });
-  for (auto& thread : threads) thread.join();
-  return errors;
-}
-
-inline void expect_no_errors(const std::vector<std::string>& errors) {
-  for (const auto& error : errors) EXPECT_EQ(error, "");
-}
 
 inline std::vector<float> gradient_of(int rank, std::uint64_t step) {
   return gaussian(count_of(kModel), 1, 1000 * step + static_cast<std::uint64_t>(rank));

@@ -240,94 +240,6 @@ TEST(Exchange, RanksThatDisagreeStopWithASentence) {
   }
 }
 
-TEST(Threads, AStalledRankIsNamedByAllOthers) {
-  std::atomic<int> waiting = 2;
-  const auto errors = on_ranks(3, [&](Transport& transport) {
-    if (transport.rank() == 1) {  // there, but silent until the others have given up
-      while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return;
-    }
-    std::vector<Buffer> all;
-    try {
-      transport.all_gather(as_bytes("hello"), all, 100, Deadline::in(2, "all_gather of frames"));
-    } catch (...) {
-      --waiting;
-      throw;
-    }
-  });
-  EXPECT_EQ(errors[0],
-            "transport: rank 1 does not answer: rank 0 waits for it to send within 2 s "
-            "(all_gather of frames)");
-  EXPECT_EQ(errors[2],
-            "transport: rank 1 does not answer: rank 2 waits for it to send within 2 s "
-            "(all_gather of frames)");
-}
-
-TEST(Threads, ARankThatLeavesIsNamedAtOnce) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto errors = on_ranks(4, [&](Transport& transport) {
-    if (transport.rank() == 2) return;
-    std::vector<float> values(1000, 1);
-    transport.all_reduce(values, Deadline::in(60, "all_reduce of gradients"));
-  });
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  EXPECT_EQ(
-      errors[3],
-      "transport: rank 2 has left while rank 3 waits for it to send (all_reduce of gradients)");
-  EXPECT_NE(errors[0], "");
-  EXPECT_NE(errors[1], "");
-}
-
-TEST(Threads, AClaimOfTooManyBytesIsRefusedBeforeMemoryIsTaken) {
-  const auto errors = on_ranks(2, [&](Transport& transport) {
-    std::vector<Buffer> all;
-    const std::vector<std::uint8_t> mine(transport.rank() == 0 ? 1000 : 10);
-    transport.all_gather(mine, all, 100, Deadline::in(5, "a test"));
-  });
-  EXPECT_EQ(errors[1], "rank 0 claims 1000 bytes where at most 100 can be (a test)");
-}
-
-TEST(Threads, ATimeoutMustBeATime) {
-  for (const double seconds : {0.0, -1.0, 1e300, double{NAN}, double{INFINITY}})
-    EXPECT_THROW(Deadline::in(seconds, "a test"), UsageError) << seconds;
-}
-
-TEST(Threads, LengthsMustAgree) {
-  const auto errors = on_ranks(2, [&](Transport& transport) {
-    std::vector<std::uint8_t> in(transport.rank() == 0 ? 3 : 5);
-    const Send send{1 - transport.rank(), as_bytes("12345")};
-    const Receive receive{1 - transport.rank(), in};
-    transport.exchange({&send, 1}, {&receive, 1}, Deadline::in(5, "a test"));
-  });
-  EXPECT_EQ(errors[0], "transport: rank 1 sent 5 bytes where rank 0 expects 3 (a test)");
-}
-
-TEST(Threads, CollectivesOfManyRanksAndLengths) {
-  for (const int ranks : {1, 2, 3, 16, 33}) {
-    expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
-      const auto rank = static_cast<std::size_t>(transport.rank());
-      for (const std::size_t count : {0, 1, 5, 1000}) {
-        std::vector<float> floats(count, static_cast<float>(rank));
-        std::vector<std::int64_t> integers(count, static_cast<std::int64_t>(rank) << 40);
-        transport.all_reduce(floats, Deadline::in(60, "floats"));
-        transport.all_reduce(integers, Deadline::in(60, "integers"));
-        const std::int64_t sum = ranks * (ranks - 1) / 2;
-        EXPECT_EQ(floats, std::vector<float>(count, static_cast<float>(sum)));
-        EXPECT_EQ(integers, std::vector<std::int64_t>(count, sum << 40));
-        std::vector<Buffer> all;
-        transport.all_gather(
-            std::vector<std::uint8_t>(count * rank, static_cast<std::uint8_t>(rank)), all, 1 << 20,
-            Deadline::in(60, "bytes"));
-        ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks));
-        for (std::size_t from = 0; from < all.size(); ++from)
-          EXPECT_TRUE(std::ranges::equal(
-              all[from].view(),
-              std::vector<std::uint8_t>(count * from, static_cast<std::uint8_t>(from))));
-      }
-    }));
-  }
-}
-
 TEST(Callbacks, ACallbackTransportIsATransport) {
   const auto through_callbacks = [](Transport& inner) {
     return make_callback_transport(
@@ -352,20 +264,6 @@ TEST(Callbacks, ACallbackTransportIsATransport) {
     means[static_cast<std::size_t>(inner.rank())] = gradient;
   }));
   for (const auto& mean : means) EXPECT_EQ(mean, means_of({.ranks = 3, .steps = 1})[0][0]);
-}
-
-TEST(Callbacks, AFailureOfTheHostIsATransportError) {
-  const auto transport = make_callback_transport(
-      {.rank = 0,
-       .size = 2,
-       .exchange = [](auto, auto, const Deadline&) { throw std::runtime_error("cable cut"); },
-       .all_reduce = {}});
-  std::vector<float> values(10);
-  EXPECT_EQ(
-      message_of<TransportError>([&] { transport->all_reduce(values, Deadline::in(1, "a test")); }),
-      "rank 0: the host's transport failed (a test): cable cut");
-  EXPECT_THROW(make_callback_transport({.rank = 2, .size = 2, .exchange = {}, .all_reduce = {}}),
-               UsageError);
 }
 
 }  // namespace

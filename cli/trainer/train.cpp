@@ -10,6 +10,7 @@
 #include "cli/trainer/progress.h"
 #include "cli/trainer/summaries.h"
 #include "laconic/base/errors.h"
+#include "laconic/transports/mpi.h"
 
 namespace laconic::cli {
 namespace {
@@ -19,6 +20,7 @@ struct Options {
   Recipe own{.name = "own"};  // from --op, --memory, --layout, --exchange, --rule
   trainer::Settings settings;
   trainer::Output output;
+  std::string transport = "threads";
   bool json = false;
 };
 
@@ -43,7 +45,8 @@ void print_result(const Options& options, const trainer::Result& result) {
   fmt::print("\n");
 }
 
-void run(Options options, const Globals&) {
+// Without a transport, all ranks are threads of this process. With one, rank 0 alone prints.
+void run_on(Options options, Transport* transport) {
   if (!options.recipe.empty())
     options.settings.recipe = find_recipe(options.recipe);
   else
@@ -65,8 +68,11 @@ void run(Options options, const Globals&) {
                                          std::fflush(stdout);
                                        },
                                    .stop = &interrupted()};
-  const trainer::Result result = trainer::train(options.settings, data, options.output, observer);
+  const trainer::Result result =
+      transport ? trainer::train_rank(options.settings, data, options.output, observer, *transport)
+                : trainer::train(options.settings, data, options.output, observer);
   bar.clear();
+  if (transport && transport->rank() != 0) return;
   if (!result.finished()) {
     fmt::print(stderr, "laconic: stopped after {} of {} steps{}\n", result.step, result.steps,
                options.output.folder.empty() ? "" : "; --resume goes on from there");
@@ -75,13 +81,37 @@ void run(Options options, const Globals&) {
   if (!options.json) print_result(options, result);
 }
 
+// This process is one of those that mpirun started. A rank that fails says why and ends all; what
+// is wrong with the arguments is said by rank 0 only, for whose end the others wait.
+void run_on_mpi(Options options) {
+  MpiSession session;
+  const auto transport = make_mpi_transport();
+  try {
+    options.settings.workers = static_cast<std::size_t>(transport->size());
+    run_on(options, transport.get());
+  } catch (const Error& error) {
+    if (transport->rank() != 0 && error.status() == Status::usage) return;
+    fmt::print(stderr, "laconic: {}\n", printable(error.what()));
+    std::fflush(nullptr);
+    session.abort(static_cast<int>(error.status()));
+  }
+}
+
+void run(const Options& options, const Globals&) {
+  if (options.transport == "mpi") return run_on_mpi(options);
+  if (options.transport != "threads")
+    throw UsageError("no transport '" + options.transport + "' to train on; known: mpi threads");
+  run_on(options, nullptr);
+}
+
 const RegisterCommand command{{
     .name = "train",
     .summary = kTrainSummary,
     .examples = {"laconic train --recipe natural-entropy --epochs 3 --out run1",
                  "laconic train --op natural:8 --memory feedback --layout whole --steps 500",
                  "laconic train --recipe natural-entropy --epochs 3 --out run1 --resume",
-                 "laconic train --recipe dense --steps 301 --out grads --record 0,100,300"},
+                 "laconic train --recipe dense --steps 301 --out grads --record 0,100,300",
+                 "mpirun -n 4 laconic train --transport mpi --recipe natural --epochs 3"},
     .attach =
         [](CLI::App& app) {
           const auto o = std::make_shared<Options>();
@@ -96,6 +126,9 @@ const RegisterCommand command{{
                                "Operator for some tensors: name=*.bias,op=identity")})
             own->excludes(recipe);
           add_training_options(app, o->data, o->settings);
+          app.add_option("--transport", o->transport,
+                         "threads, or mpi: each process that mpirun starts is a worker")
+              ->capture_default_str();
           app.add_option("--seed", o->settings.seed, "Same seed, same run")->capture_default_str();
           app.add_option("--out", o->output.folder,
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");

@@ -57,6 +57,13 @@ Deadline Deadline::in(double seconds, std::string_view operation) {
   return {std::chrono::steady_clock::now() + wait, seconds, operation};
 }
 
+std::string Deadline::within() const {
+  std::string text = std::to_string(seconds);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return "within " + text + " s";
+}
+
 void Transport::exchange(std::span<const Send> sends, std::span<const Receive> receives,
                          const Deadline& deadline) {
   const auto known = [&](int peer) {

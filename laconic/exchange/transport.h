@@ -22,6 +22,8 @@ struct Deadline {
 
   // Throws UsageError unless seconds is above 0 and at most 10^8.
   static Deadline in(double seconds, std::string_view operation);
+
+  std::string within() const;  // "within 2.5 s", for messages
 };
 
 struct Send {

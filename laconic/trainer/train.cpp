@@ -1,7 +1,7 @@
 // The training loop.
 #include "laconic/trainer/train.h"
 
-#include <barrier>
+#include <array>
 #include <cmath>
 #include <exception>
 #include <filesystem>
@@ -52,37 +52,6 @@ json settings_to_json(const Settings& s, const Data& data, std::uint64_t steps) 
           {"seed", s.seed}};
 }
 
-// What the workers of a run share. Ranks write only to their own entries; the barrier orders the
-// rest.
-class Shared {
- public:
-  Shared(std::size_t workers, const std::atomic<bool>* stop)
-      : fingerprints(workers),
-        losses(workers),
-        memories(workers),
-        stop_(stop),
-        barrier_(static_cast<std::ptrdiff_t>(workers), Turn{this}) {}
-
-  std::vector<std::uint32_t> fingerprints;  // of each rank's parameters
-  std::vector<double> losses;               // for the checkpoint being made
-  std::vector<State> memories;              // likewise
-
-  void wait() { barrier_.arrive_and_wait(); }
-  void leave() { barrier_.arrive_and_drop(); }
-  bool stopping() const { return stopping_; }
-
- private:
-  // Runs once when all have arrived, so that all see the same answer.
-  struct Turn {
-    Shared* self;
-    void operator()() noexcept { self->stopping_ = self->stop_ && *self->stop_; }
-  };
-
-  const std::atomic<bool>* stop_;
-  bool stopping_ = false;
-  std::barrier<Turn> barrier_;
-};
-
 // What is the same for all workers and does not change.
 struct Plan {
   const Settings& settings;
@@ -91,16 +60,15 @@ struct Plan {
   const Observer& observer;
   std::uint64_t steps, evaluate_every;
   std::string settings_text;
-  const std::optional<Checkpoint>& from;
+  std::optional<Checkpoint> from;
 
   std::string path(const std::string& name) const { return output.folder + "/" + name; }
 };
 
 class Worker {
  public:
-  Worker(const Plan& plan, Shared& shared, Transport& transport)
+  Worker(const Plan& plan, Transport& transport)
       : plan_(plan),
-        shared_(shared),
         transport_(transport),
         rank_(static_cast<std::size_t>(transport.rank())),
         replica_(plan.settings.model, plan.data, plan.settings.seed),
@@ -118,14 +86,14 @@ class Worker {
 
   void run() {
     const std::uint64_t start = step_;
-    while (step_ < plan_.steps && !shared_.stopping()) {
+    while (step_ < plan_.steps && !stopping_) {
       if (step_ % plan_.evaluate_every == 0) evaluate();
       one_step();
       ++step_;
       compare_replicas();
       const bool due =
           plan_.output.checkpoint_every > 0 && step_ % plan_.output.checkpoint_every == 0;
-      if (due && step_ < plan_.steps && !shared_.stopping()) checkpoint();
+      if (due && step_ < plan_.steps && !stopping_) checkpoint();
       if (rank_ == 0 && plan_.observer.step)
         plan_.observer.step({step_, plan_.steps, watch_seconds(), step_ - start});
     }
@@ -163,16 +131,36 @@ class Worker {
     totals_.decompress_seconds += stats.decompress_seconds;
   }
 
-  // Equal bit for bit after every step: checked, not assumed.
+  // Equal bit for bit after every step: checked, not assumed. All learn here that one is to stop.
   void compare_replicas() {
     const auto p = replica_.parameters();
-    shared_.fingerprints[rank_] =
-        crc32c({reinterpret_cast<const std::uint8_t*>(p.data()), p.size_bytes()});
-    shared_.wait();
-    if (shared_.fingerprints[rank_] != shared_.fingerprints[0])
-      throw DataError("after step " + std::to_string(step_) + " rank " + std::to_string(rank_) +
-                      "'s replica differs from rank 0's");
-    shared_.wait();  // before anybody writes a fingerprint again
+    const std::uint32_t mine[] = {
+        crc32c({reinterpret_cast<const std::uint8_t*>(p.data()), p.size_bytes()}),
+        plan_.observer.stop && *plan_.observer.stop};
+    const auto all = gather(mine, "all_gather of fingerprints");
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      stopping_ |= all[rank][1] != 0;
+      if (all[rank][0] != all[0][0])
+        throw DataError("after step " + std::to_string(step_) + " rank " + std::to_string(rank) +
+                        "'s replica differs from rank 0's");
+    }
+  }
+
+  // A few numbers of every rank's, by rank.
+  template <class T, std::size_t n>
+  std::vector<std::array<T, n>> gather(const T (&mine)[n], std::string_view operation) {
+    std::vector<Buffer> all;
+    transport_.all_gather({reinterpret_cast<const std::uint8_t*>(mine), sizeof mine}, all,
+                          sizeof mine, deadline(operation));
+    std::vector<std::array<T, n>> numbers(all.size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      for (std::size_t i = 0; i < n; ++i)
+        numbers[rank][i] = load<T>(all[rank].data() + i * sizeof(T));
+    return numbers;
+  }
+
+  Deadline deadline(std::string_view operation) const {
+    return Deadline::in(plan_.settings.timeout_seconds, operation);
   }
 
   // Each rank scores its share of the test images.
@@ -183,13 +171,9 @@ class Worker {
         replica_.score(plan_.data.test, images * rank_ / ranks, images * (rank_ + 1) / ranks);
     const double mine[] = {static_cast<double>(score.correct), score.loss, loss_sum_,
                            static_cast<double>(loss_count_)};
-    std::vector<Buffer> all;
-    transport_.all_gather({reinterpret_cast<const std::uint8_t*>(mine), sizeof mine}, all,
-                          sizeof mine,
-                          Deadline::in(plan_.settings.timeout_seconds, "all_gather of scores"));
     double sum[4] = {};
-    for (const Buffer& part : all)
-      for (std::size_t i = 0; i < 4; ++i) sum[i] += load<double>(part.data() + i * sizeof(double));
+    for (const auto& part : gather(mine, "all_gather of scores"))
+      for (std::size_t i = 0; i < 4; ++i) sum[i] += part[i];
     const double n = static_cast<double>(images);
     evaluations_.push_back(
         {.step = step_,
@@ -221,21 +205,38 @@ class Worker {
 
   void checkpoint() {
     if (plan_.output.folder.empty()) return;
-    shared_.memories[rank_] = aggregator_->save();
-    shared_.losses[rank_] = loss_sum_;
-    shared_.wait();
+    const double loss[] = {loss_sum_};
+    std::vector<double> losses;
+    for (const auto& of_rank : gather(loss, "all_gather of losses")) losses.push_back(of_rank[0]);
+    std::vector<State> memories = memories_of_all();
     if (rank_ == 0)
       write_checkpoint(plan_.path("checkpoint.lac"), {.settings = plan_.settings_text,
                                                       .step = step_,
                                                       .totals = totals_,
-                                                      .loss_sums = shared_.losses,
+                                                      .loss_sums = losses,
                                                       .loss_count = loss_count_,
                                                       .skipped = skipped_,
                                                       .evaluations = evaluations_,
                                                       .parameters = parameters(),
                                                       .optimizer = optimizer_->save(),
-                                                      .memories = shared_.memories});
-    shared_.wait();  // the memories are on disk before they change
+                                                      .memories = std::move(memories)});
+  }
+
+  // On rank 0 every rank's memory, by rank; on the others nothing.
+  std::vector<State> memories_of_all() {
+    const Buffer mine = write_state(aggregator_->save());
+    const std::uint64_t size[] = {mine.size()};
+    const auto sizes = gather(size, "all_gather of sizes");
+    std::vector<Buffer> all(rank_ == 0 ? sizes.size() : 0);
+    std::vector<Receive> receives;
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+      receives.push_back({static_cast<int>(rank), all[rank].reset(sizes[rank][0])});
+    const std::vector<Send> sends(rank_ == 0 ? 0 : 1, Send{0, mine.view()});
+    transport_.exchange(sends, receives, deadline("exchange of memories"));
+    std::vector<State> memories;
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      memories.push_back(read_state(rank == 0 ? mine.view() : all[rank].view()));
+    return memories;
   }
 
   void restore(const Checkpoint& c) {
@@ -269,7 +270,6 @@ class Worker {
   }
 
   const Plan& plan_;
-  Shared& shared_;
   Transport& transport_;
   std::size_t rank_;
   Replica replica_;
@@ -279,6 +279,7 @@ class Worker {
   Schedule schedule_;
   std::uint64_t step_ = 0, loss_count_ = 0, skipped_ = 0;
   double loss_sum_ = 0, residual_norm_ = 0;
+  bool stopping_ = false;
   Totals totals_;
   std::vector<Evaluation> evaluations_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -335,9 +336,7 @@ void rethrow_first(const std::vector<std::exception_ptr>& failures) {
   if (transport) std::rethrow_exception(transport);
 }
 
-}  // namespace
-
-Result train(const Settings& settings, const Data& data, const Output& output,
+Plan plan_of(const Settings& settings, const Data& data, const Output& output,
              const Observer& observer) {
   if (settings.workers < 1 || settings.workers > 256)
     throw UsageError(std::to_string(settings.workers) + " workers; allowed: 1 to 256");
@@ -353,14 +352,19 @@ Result train(const Settings& settings, const Data& data, const Output& output,
       throw UsageError("step " + std::to_string(step) + " cannot be recorded; allowed: 0 to " +
                        std::to_string(steps - 1));
   const json as_json = settings_to_json(settings, data, steps);
-  const auto from = earlier(output, as_json);
-  make_folder(output.folder);
+  auto from = earlier(output, as_json);
   const std::uint64_t times = std::max<std::uint64_t>(1, settings.evaluations);
   const std::uint64_t every =
       settings.evaluate_every > 0 ? settings.evaluate_every : (steps + times - 1) / times;
-  const Plan plan{settings, data, output, observer, steps, every, as_json.dump(), from};
+  return {settings, data, output, observer, steps, every, as_json.dump(), std::move(from)};
+}
 
-  Shared shared(settings.workers, observer.stop);
+}  // namespace
+
+Result train(const Settings& settings, const Data& data, const Output& output,
+             const Observer& observer) {
+  const Plan plan = plan_of(settings, data, output, observer);
+  make_folder(output.folder);
   auto ends = make_thread_transports(static_cast<int>(settings.workers));
   std::vector<std::exception_ptr> failures(settings.workers);
   Result result;
@@ -369,18 +373,30 @@ Result train(const Settings& settings, const Data& data, const Output& output,
     threads.emplace_back([&, rank, end = std::move(ends[rank])]() mutable {
       try {
         use_one_core();
-        Worker worker(plan, shared, *end);
+        Worker worker(plan, *end);
         worker.run();
         if (rank == 0) result = worker.result();
       } catch (...) {
         failures[rank] = std::current_exception();
       }
       end.reset();  // whoever waits for this rank is told
-      shared.leave();
     });
   for (auto& thread : threads) thread.join();
   rethrow_first(failures);
   return result;
+}
+
+Result train_rank(const Settings& settings, const Data& data, const Output& output,
+                  const Observer& observer, Transport& transport) {
+  if (settings.workers != static_cast<std::size_t>(transport.size()))
+    throw UsageError(std::to_string(settings.workers) + " workers over a transport of " +
+                     std::to_string(transport.size()) + " ranks; both must be the same");
+  const Plan plan = plan_of(settings, data, output, observer);
+  if (transport.rank() == 0) make_folder(output.folder);
+  use_one_core();
+  Worker worker(plan, transport);
+  worker.run();
+  return worker.result();
 }
 
 }  // namespace laconic::trainer

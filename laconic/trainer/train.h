@@ -1,5 +1,5 @@
-// Training: N workers as threads, each with its replica, its share of the data and its end of a
-// transport.
+// Training: N workers, as threads or as processes, each with its replica, its share of the data and
+// its end of a transport.
 #pragma once
 
 #include <atomic>
@@ -66,5 +66,10 @@ struct Result {
 // worker threw.
 Result train(const Settings& settings, const Data& data, const Output& output,
              const Observer& observer);
+
+// The same run with this process as one rank of it; all ranks call this with the same settings.
+// Rank 0 alone writes files and is observed; all read the checkpoint that a run goes on from.
+Result train_rank(const Settings& settings, const Data& data, const Output& output,
+                  const Observer& observer, Transport& transport);
 
 }  // namespace laconic::trainer

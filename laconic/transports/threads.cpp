@@ -112,15 +112,8 @@ class Threads : public Transport {
       if (mine().left[static_cast<std::size_t>(peer)])
         fail(peer, "has left while ", what, "", deadline);
       if (mine().changed.wait_until(lock, deadline.at) == std::cv_status::timeout && !done())
-        fail(peer, "does not answer: ", what, " within " + seconds(deadline), deadline);
+        fail(peer, "does not answer: ", what, " " + deadline.within(), deadline);
     }
-  }
-
-  static std::string seconds(const Deadline& deadline) {
-    std::string text = std::to_string(deadline.seconds);
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-    return text + " s";
   }
 
   [[noreturn]] void fail(int peer, const char* verb, const char* what, const std::string& when,

@@ -1,0 +1,54 @@
+// The transport mpi conforms. Each process is one rank of all checks: mpirun -n 4 mpi_conformance.
+#include "laconic/transports/mpi.h"
+
+#include "transport_conformance.h"
+
+namespace laconic::testing {
+namespace {
+
+class Conformance : public ::testing::TestWithParam<std::tuple<std::size_t, Check>> {};
+
+// A transport of its own for each check, as some break it.
+TEST_P(Conformance, Holds) {
+  const auto& [piece_bytes, check] = GetParam();
+  const MpiOptions options{.timeout_seconds = 120, .piece_bytes = piece_bytes};
+  const auto aside = make_mpi_transport();
+  auto end = make_mpi_transport(options);
+  check.run({end, *aside});
+}
+
+// Pieces that cut the longer messages, some at their very end; and those that cut none of these.
+INSTANTIATE_TEST_SUITE_P(Mpi, Conformance,
+                         ::testing::Combine(::testing::Values(100'000, std::size_t{1} << 30),
+                                            ::testing::ValuesIn(conformance())),
+                         [](const auto& info) {
+                           const bool cut = std::get<0>(info.param) == 100'000;
+                           return std::get<1>(info.param).name + (cut ? "InPieces" : "Whole");
+                         });
+
+TEST(Mpi, AFailedTransportStaysFailed) {
+  const auto aside = make_mpi_transport(), end = make_mpi_transport();
+  if (end->rank() == 0) {
+    std::vector<std::uint8_t> in(1);
+    const Receive receive{1, in};
+    const auto wait = [&] { end->exchange({}, {&receive, 1}, Deadline::in(0.5, "a test")); };
+    const std::string first = message_of<TransportError>(wait);
+    EXPECT_EQ(first, "rank 1 does not answer: rank 0 waits for it to send within 0.5 s (a test)");
+    EXPECT_EQ(message_of<TransportError>(wait), "the transport has failed before: " + first);
+  }
+  meet(*aside);
+}
+
+TEST(Mpi, RefusesPiecesThatMpiCannotCount) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1} << 31})
+    EXPECT_THROW(make_mpi_transport(MpiOptions{.piece_bytes = bytes}), UsageError);
+}
+
+}  // namespace
+}  // namespace laconic::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const laconic::MpiSession session;
+  return RUN_ALL_TESTS();
+}

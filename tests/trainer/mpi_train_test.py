@@ -1,0 +1,69 @@
+"""laconic train as processes under mpirun: the same model, bit for bit, as with threads.
+
+    mpi_train_test.py LACONIC MPIRUN
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LACONIC, MPIRUN = sys.argv.pop(1), sys.argv.pop(1)
+RUN = "train --recipe natural-feedback --model perceptron --batch 16 --seed 3".split()
+
+
+def threads(*args):
+    return run([LACONIC, *RUN, "--workers", "4", *args])
+
+
+def processes(*args):
+    return run([MPIRUN, "-n", "4", LACONIC, *RUN, "--transport", "mpi", *args])
+
+
+def run(command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+
+class MpiTrain(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def model(self, name):
+        with open(self.path(name, "model.lac"), "rb") as file:
+            return file.read()
+
+    def ok(self, result):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_same_model_as_with_threads(self):
+        with_threads = self.ok(threads("--steps", "10", "--out", self.path("threads")))
+        with_processes = self.ok(processes("--steps", "10", "--out", self.path("mpi")))
+        self.assertEqual(self.model("mpi"), self.model("threads"))
+        # Rank 0 alone prints, and prints the same.
+        self.assertEqual(
+            with_processes.replace(self.path("mpi"), "OUT"),
+            with_threads.replace(self.path("threads"), "OUT"),
+        )
+
+    def test_goes_on_with_a_run_of_threads(self):
+        steps = ["--steps", "6", "--checkpoint-every", "2", "--out", self.path("run")]
+        self.ok(threads(*steps))
+        model = self.model("run")
+        os.remove(self.path("run", "model.lac"))
+        self.ok(processes(*steps, "--resume"))
+        self.assertEqual(self.model("run"), model)
+
+    def test_a_wrong_argument_is_said_once(self):
+        result = processes("--steps", "2", "--lr", "-1")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        said = [line for line in result.stderr.splitlines() if line.startswith("laconic: ")]
+        self.assertEqual(len(said), 1, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -58,6 +58,7 @@ const RegisterIndexCodec varint{{
     .tag = 3,
     .summary = "Gaps in whole bytes: a little larger, easy to read elsewhere.",
     .paper = "LEB128",
+    .bits = "8 k where gaps are at most 128, 8 more for every 7 bits beyond",
     .size = size,
     .max_size = max_size,
     .write = write,

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/array.h"
+#include "cli/catalogue.h"
 #include "cli/command.h"
-#include "cli/formulas.h"
 #include "cli/gradient.h"
 #include "cli/method.h"
 #include "cli/sections.h"
@@ -90,19 +90,15 @@ Row row_of(const Frame& frame, const Section& section, const Slice& slice, Scrat
           .kept = kept_in(frame, section, scratch)};
 }
 
-Plan plan_of(const Recipe& recipe, const Model& model) {
-  return make_plan(model, recipe.layout, parse_operator(recipe.op), parse_rules(recipe.rules));
-}
-
 Audit run_audit(const Options& options, Scratch& scratch) {
   Audit audit{.model = options.shapes.empty() ? options.model : options.shapes,
               .method = method_of(options)};
-  plan_of(audit.method.recipe, {});  // a wrong spec is told before a file is read
+  make_plan(audit.method.recipe, {});  // a wrong spec is told before a file is read
   const Model model =
       options.shapes.empty() ? named_model(options.model) : read_tensors(options.shapes).model;
   audit.tensors = model.size();
   audit.count = count_of(model);
-  const Plan plan = plan_of(audit.method.recipe, model);
+  const Plan plan = make_plan(audit.method.recipe, model);
   const auto values = made_up_gradient(count_of(model), scratch.pool, Key(options.seed));
   // A step late in training: its number takes three bytes.
   const FrameHeader header{
@@ -140,11 +136,11 @@ Json to_json(const Row& row) {
 std::vector<std::pair<std::string, std::string_view>> formulas_of(const Audit& audit) {
   std::vector<std::pair<std::string, std::string_view>> formulas;
   for (const StageText& stage : split_chain(audit.method.recipe.op))
-    formulas.emplace_back(stage.name, bits_formula("operators", stage.name));
+    formulas.emplace_back(stage.name, stage_named(stage.name).bits);
   for (const IndexCodec& codec : index_codecs())
     if (std::ranges::any_of(
             audit.rows, [&](const Row& row) { return row.kept && row.kept->codec == codec.name; }))
-      formulas.emplace_back("P, " + codec.name, bits_formula("index_codecs", codec.name));
+      formulas.emplace_back("P, " + codec.name, codec.bits);
   return formulas;
 }
 
@@ -246,7 +242,7 @@ void print_ratios(const Audit& audit) {
 void print_formulas(const Audit& audit) {
   fmt::print("\nbits of a section's payload:\n");
   for (const auto& [name, bits] : formulas_of(audit)) fmt::print("  {:<10} {}\n", name, bits);
-  print_wrapped(kFormulaLetters, 2);
+  print_wrapped(kBitsLetters, 2);
 }
 
 void print_audit(const Audit& audit, const Options& options) {

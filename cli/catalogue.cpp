@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "cli/formulas.h"
 #include "laconic/codecs/levels.h"
 #include "laconic/exchange/aggregator.h"
 #include "laconic/exchange/gossip/mixer.h"
@@ -59,7 +58,7 @@ Group group_of(std::string name, std::string title, const std::vector<Info>& inf
   Group group{std::move(name), std::move(title), {}};
   for (const Info& info : infos) {
     group.entries.push_back(entry_of(info));
-    group.entries.back().bits = bits_formula(group.name, info.name);
+    if constexpr (requires { info.bits; }) group.entries.back().bits = info.bits;
   }
   return group;
 }

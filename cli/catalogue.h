@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "laconic/base/args.h"
@@ -24,7 +25,7 @@ struct OperatorFacts {
 struct Entry {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
-  std::string bits = {};   // how many it writes
+  std::string bits = {};   // how many it writes; kBitsLetters says what the letters are
   std::string parts = {};  // of a recipe
   std::optional<OperatorFacts> facts = {};
 };
@@ -37,6 +38,11 @@ struct Group {
 
 // Traits may depend on the count; they are shown for this one unless another is asked for.
 inline constexpr std::size_t kNominalCount = 1'000'000;
+
+inline constexpr std::string_view kBitsLetters =
+    "n: entries of the slice (of the kept ones behind a selector); k: kept entries; P: what the "
+    "index codec writes for k positions among n; s: the largest level; z: levels that are not 0; "
+    "omega(g): length of the Elias omega code of g.";
 
 std::vector<Group> catalogue(std::size_t count = kNominalCount);
 

@@ -64,8 +64,7 @@ void demo(const Globals& globals) {
   print_names();
   const auto gradient = made_up_gradient(kCount, scratch.pool);
   fmt::print(
-      "\nA made-up gradient of {} normal entries, {} bytes as float32, through every kind of "
-      "stage:\n\n",
+      "\nA made-up gradient of {} normal entries, {} bytes as float32, through each stage:\n\n",
       with_commas(kCount), with_commas(4 * kCount));
   fmt::print("  {:<28} {:>14} {:>9} {:>16}   {}\n", "operator", "bits per entry", "ratio",
              "|C(x)-x|^2/|x|^2", "promised");

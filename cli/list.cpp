@@ -7,7 +7,6 @@
 
 #include "cli/catalogue.h"
 #include "cli/command.h"
-#include "cli/formulas.h"
 #include "cli/text.h"
 #include "cli/traits.h"
 #include "laconic/operators/operator.h"
@@ -152,8 +151,7 @@ Json chain_json(const Operator& op, std::size_t count) {
   json["max_bytes"] = op.max_size(count);
   json["stages"] = Json::array();
   for (const StageText& stage : split_chain(op.spec()))
-    json["stages"].push_back(
-        {{"name", stage.name}, {"bits", bits_formula("operators", stage.name)}});
+    json["stages"].push_back({{"name", stage.name}, {"bits", stage_named(stage.name).bits}});
   return json;
 }
 
@@ -162,7 +160,7 @@ void print_chain(const Operator& op, std::size_t count) {
   print_wrapped(cli::describe(op.traits(count)), 2);
   fmt::print("  at most {} bytes\n", with_commas(op.max_size(count)));
   for (const StageText& stage : split_chain(op.spec()))
-    fmt::print("  bits of {}: {}\n", stage.name, bits_formula("operators", stage.name));
+    fmt::print("  bits of {}: {}\n", stage.name, stage_named(stage.name).bits);
   fmt::print("\n");
   print_wrapped(kTraitWords, 0);
 }

@@ -35,8 +35,8 @@ Method find_method(const std::string& name) {
 std::optional<Ideal> ideal_of(const Operator& op, std::uint64_t delay) {
   const auto chain = split_chain(op.spec());
   if (chain.size() != 1 || (chain[0].name != "sbc" && chain[0].name != "stc")) return {};
-  const auto stage = std::ranges::find(stages(), chain[0].name, &StageInfo::name);
-  const double p = Args(stage->name, stage->parameters, chain[0].args).number("density");
+  const StageInfo& stage = stage_named(chain[0].name);
+  const double p = Args(stage.name, stage.parameters, chain[0].args).number("density");
   if (p >= 1) return {};
   Ideal ideal{.density = p};
   const double best = std::log2(std::log(std::numbers::phi - 1) / std::log1p(-p));

@@ -24,21 +24,20 @@ std::shared_ptr<const Selector> selector_in(const Stage& stage) {
 
 Choice choice_of(const Operator& op) {
   for (const StageText& text : split_chain(op.spec())) {
-    const auto stage = std::ranges::find(stages(), text.name, &StageInfo::name);
-    if (!selects(*stage)) continue;
-    const Args args(stage->name, stage->parameters, text.args);
-    const bool sent = std::ranges::count(stage->parameters, "index", &Parameter::name) > 0;
-    return {selector_in(stage->make(args)), sent ? args.text("index") : ""};
+    const StageInfo& stage = stage_named(text.name);
+    if (!selects(stage)) continue;
+    const Args args(stage.name, stage.parameters, text.args);
+    const bool sent = std::ranges::count(stage.parameters, "index", &Parameter::name) > 0;
+    return {selector_in(stage.make(args)), sent ? args.text("index") : ""};
   }
   return {};
 }
 
-// With "auto" the low three bits of a section say which codec it is: docs/frame.md.
+// With "auto" the first number of a section says which codec it is: docs/frame.md.
 std::string codec_in(ByteView section, const std::string& named) {
   if (named.empty()) return "drawn";
   if (named != "auto" || section.empty()) return named;
-  const auto& codecs = index_codecs();
-  return std::ranges::find(codecs, section[0] & 7U, &IndexCodec::tag)->name;
+  return index_codec_in(section[0]).name;
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ std::size_t percent(std::size_t p, std::size_t n) {
 TEST(Selectors, KeepWhatTheirPlainTwinsKeepAndSendItUnchanged) {
   for (const auto& [name, x] : inputs()) {
     SCOPED_TRACE(name);
-    const auto expect = [&](const std::string& spec, const Chosen& chosen) {
+    const auto expect = [&x = x](const std::string& spec, const Chosen& chosen) {
       EXPECT_EQ(through(parse_operator(spec), x), only(x, chosen)) << spec;
     };
     for (const std::size_t p : {1, 7, 29, 50, 100})
@@ -245,7 +245,7 @@ TEST(Sbc, SendsTheSideOfLargerMeanAndLosesTheRest) {
       const std::size_t k = percent(p, x.size());
       const auto up = largest(x, k, [](float v) { return v; });
       const auto down = largest(x, k, [](float v) { return -v; });
-      const auto mean = [&](const Chosen& chosen) {
+      const auto mean = [&x = x](const Chosen& chosen) {
         double sum = 0;
         for (const auto i : chosen) sum += x[i];
         return chosen.empty() ? 0 : sum / static_cast<double>(chosen.size());

@@ -15,7 +15,8 @@ std::vector<IndexCodec>& table() {
 }
 
 void expect_new(const IndexCodec& codec) {
-  if (codec.tag > 7) throw std::logic_error("index codec '" + codec.name + "' has a tag above 7");
+  if (codec.tag >> kIndexTagBits != 0)
+    throw std::logic_error("index codec '" + codec.name + "' has a tag above 7");
   for (const IndexCodec& other : table())
     if (other.name == codec.name || other.tag == codec.tag)
       throw std::logic_error("index codecs '" + other.name + "' and '" + codec.name +
@@ -76,6 +77,15 @@ const IndexCodec& index_codec(std::string_view name) {
   std::vector<std::string> names;
   for (const IndexCodec& codec : table()) names.push_back(codec.name);
   throw UsageError("no index codec '" + std::string(name) + "'; known: " + join(names, " "));
+}
+
+const IndexCodec& index_codec_in(std::uint64_t number) {
+  const std::uint64_t tag = number & ((1U << kIndexTagBits) - 1);
+  const auto at = std::ranges::find(table(), tag, &IndexCodec::tag);
+  if (at == table().end())
+    throw DataError("positions are by index codec " + std::to_string(tag) +
+                    ", which this build does not know");
+  return *at;
 }
 
 const IndexCodec& smallest_index(std::span<const std::uint32_t> positions,

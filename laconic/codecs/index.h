@@ -28,6 +28,7 @@ struct IndexCodec {
   std::string name;  // as in "topk:0.01,index=rice"
   unsigned tag;      // what stands for it on the wire: 0 to 7
   std::string summary, paper;
+  std::string bits = {};  // what it writes, in one line
 
   // Exactly the bytes that write appends.
   std::function<std::size_t(std::span<const std::uint32_t> positions, const IndexSpace&)> size;
@@ -54,6 +55,12 @@ struct RegisterIndexCodec {
 
 // By name; throws UsageError naming those there are.
 const IndexCodec& index_codec(std::string_view name);
+
+// In the varint in front of positions the low bits are the codec's tag.
+inline constexpr unsigned kIndexTagBits = 3;
+
+// By the tag in the low bits of such a number; throws DataError when there is none.
+const IndexCodec& index_codec_in(std::uint64_t number);
 
 // The codec whose size is smallest, the lowest tag among equals.
 const IndexCodec& smallest_index(std::span<const std::uint32_t> positions, const IndexSpace& space);

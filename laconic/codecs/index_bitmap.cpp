@@ -35,6 +35,7 @@ const RegisterIndexCodec bitmap{{
     .tag = 2,
     .summary = "One bit per entry.",
     .paper = "folklore",
+    .bits = "n",
     .size = size,
     .max_size = max_size,
     .write = write,

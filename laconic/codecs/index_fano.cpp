@@ -59,6 +59,7 @@ const RegisterIndexCodec fano{{
     .tag = 1,
     .summary = "Elias-Fano: at most 2 bits and log2(count / kept) per position, wherever they are.",
     .paper = "Elias (1974), Fano (1971)",
+    .bits = "k l + k + floor((n - 1) / 2^l), l = floor(log2(n / k))",
     .size = size,
     .max_size = max_size,
     .write = write,

@@ -75,6 +75,7 @@ const RegisterIndexCodec fixed{{
     .tag = 4,
     .summary = "A fixed number of bits each, within a chunk when there is one.",
     .paper = "SparseLoCo (arXiv 2508.15706)",
+    .bits = "k ceil(log2 n); of full chunks k ceil(log2 size)",
     .size = size,
     .max_size = max_size,
     .write = write,

@@ -38,6 +38,7 @@ const RegisterIndexCodec omega{{
     .tag = 5,
     .summary = "Gaps as Elias omega codes: nothing to choose, good for clustered positions.",
     .paper = "Alistarh et al. (arXiv 1610.02132)",
+    .bits = "sum of omega(gap)",
     .size = size,
     .max_size = max_size,
     .write = write,

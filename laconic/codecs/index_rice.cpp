@@ -65,6 +65,8 @@ const RegisterIndexCodec rice{{
     .tag = 0,
     .summary = "Gaps as Rice codes: within 0.1 bits of the least for sparse positions at random.",
     .paper = "Sattler et al. (arXiv 1805.08768)",
+    .bits =
+        "k (b + 1/(1 - (1-p)^2^b)) on average; p = k/n, b = 1 + floor(log2(ln 0.618 / ln(1-p)))",
     .size = size,
     .max_size = max_size,
     .write = write,

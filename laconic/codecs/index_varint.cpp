@@ -14,8 +14,7 @@ std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
 // A gap of more than n bytes leaves out at least 2^7n entries, so there are only so many of them.
 std::size_t max_size(std::size_t kept, const IndexSpace& space) {
   std::size_t bytes = kept;
-  for (unsigned shift = 7; shift <= 28; shift += 7)
-    bytes += std::min(kept, space.count >> shift);
+  for (unsigned shift = 7; shift <= 28; shift += 7) bytes += std::min(kept, space.count >> shift);
   return bytes;
 }
 
@@ -59,6 +58,7 @@ const RegisterIndexCodec varint{{
     .tag = 3,
     .summary = "Gaps in whole bytes: a little larger, easy to read elsewhere.",
     .paper = "LEB128",
+    .bits = "8 k where gaps are at most 128, 8 more for every 7 bits beyond",
     .size = size,
     .max_size = max_size,
     .write = write,

@@ -38,10 +38,7 @@ Levels survey(std::span<const std::int32_t> levels, std::int32_t most, Positions
   for (std::size_t i = 0; i < levels.size(); ++i) {
     positions[number] = static_cast<std::uint32_t>(i);
     number += levels[i] != 0;
-    const auto magnitude =
-        static_cast<std::uint32_t>(levels[i] < 0 ? -static_cast<std::int64_t>(levels[i])
-                                                 : static_cast<std::int64_t>(levels[i]));
-    largest = std::max(largest, magnitude);
+    largest = std::max(largest, magnitude_of(levels[i]));
   }
   work.truncate(number);
   return {levels, most, work.view(), largest};

@@ -24,6 +24,7 @@ struct LevelCodec {
   std::string name;  // as in "qsgd:4+levels:elias"
   unsigned tag;      // what stands for it on the wire: 0 to 255
   std::string summary, paper;
+  std::string bits = {};  // what it writes, in one line
 
   bool (*takes)(std::int32_t most);  // whether it can write such levels
   // Exactly the bytes that write appends.
@@ -50,6 +51,10 @@ const LevelCodec& smallest_levels(const Levels& levels);
 
 // Finds the non-zero ones; `work` holds their positions as long as the result is used.
 Levels survey(std::span<const std::int32_t> levels, std::int32_t most, Positions& work);
+
+inline std::uint32_t magnitude_of(std::int32_t level) {
+  return level < 0 ? 0U - static_cast<std::uint32_t>(level) : static_cast<std::uint32_t>(level);
+}
 
 // 0, -1, 1, -2, 2 ... as 0, 1, 2, 3, 4 ...
 inline std::uint32_t zigzag(std::int32_t level) {

@@ -8,10 +8,6 @@
 namespace laconic {
 namespace {
 
-std::uint32_t magnitude_of(std::int32_t level) {
-  return level < 0 ? 0U - static_cast<std::uint32_t>(level) : static_cast<std::uint32_t>(level);
-}
-
 std::size_t size(const Levels& levels) {
   std::uint64_t bits = levels.nonzero.size();  // signs
   std::int64_t before = -1;
@@ -72,6 +68,7 @@ const RegisterLevelCodec elias{{
     .tag = 2,
     .summary = "Gap, sign and magnitude of each level that is not zero, in Elias omega codes.",
     .paper = "Alistarh et al., QSGD (arXiv 1610.02132), section 3.2",
+    .bits = "varint(z) + sum of omega(gap) + 1 + omega(magnitude)",
     .takes = [](std::int32_t) { return true; },
     .size = size,
     .min_size = [](std::size_t, std::int32_t) -> std::size_t { return 1; },

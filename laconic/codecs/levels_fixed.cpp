@@ -82,6 +82,7 @@ const RegisterLevelCodec fixed{{
     .tag = 0,
     .summary = "Every level in the same number of bits.",
     .paper = "two's complement by zigzag",
+    .bits = "n ceil(log2(2 s + 1))",
     .takes = [](std::int32_t) { return true; },
     .size = size,
     .min_size = min_size,

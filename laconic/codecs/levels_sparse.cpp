@@ -12,13 +12,9 @@
 namespace laconic {
 namespace {
 
-constexpr unsigned kTagBits = 3;
 constexpr unsigned kMostRiceBits = 30;
 
-std::uint32_t above_one(std::int32_t level) {
-  return (level < 0 ? 0U - static_cast<std::uint32_t>(level) : static_cast<std::uint32_t>(level)) -
-         1;
-}
+std::uint32_t above_one(std::int32_t level) { return magnitude_of(level) - 1; }
 
 Rice code_of(unsigned bits, std::int32_t most) {
   return {bits, static_cast<std::uint32_t>(most) - 1};
@@ -48,7 +44,7 @@ bool has_magnitudes(std::size_t nonzero, std::int32_t most) { return nonzero > 0
 std::size_t size(const Levels& levels) {
   const std::size_t number = levels.nonzero.size();
   const IndexSpace space{.count = levels.all.size()};
-  std::size_t bytes = varint_size(static_cast<std::uint64_t>(number) << kTagBits) +
+  std::size_t bytes = varint_size(static_cast<std::uint64_t>(number) << kIndexTagBits) +
                       smallest_index(levels.nonzero, space).size(levels.nonzero, space) +
                       packed_size(1, number);
   if (has_magnitudes(number, levels.most))
@@ -60,14 +56,14 @@ std::size_t size(const Levels& levels) {
 // best number of bits for the largest level, and no code is longer than 56 bits.
 std::size_t max_size(std::size_t count, std::int32_t most) {
   const std::size_t magnitudes = most > 1 ? 1 + count * 7 : 0;
-  return varint_size(static_cast<std::uint64_t>(count) << kTagBits) + 2 * packed_size(1, count) +
-         magnitudes;
+  return varint_size(static_cast<std::uint64_t>(count) << kIndexTagBits) +
+         2 * packed_size(1, count) + magnitudes;
 }
 
 void write(const Levels& levels, Buffer& out) {
   const IndexSpace space{.count = levels.all.size()};
   const IndexCodec& index = smallest_index(levels.nonzero, space);
-  put_varint(static_cast<std::uint64_t>(levels.nonzero.size()) << kTagBits | index.tag, out);
+  put_varint(static_cast<std::uint64_t>(levels.nonzero.size()) << kIndexTagBits | index.tag, out);
   index.write(levels.nonzero, space, out);
   BitWriter signs(out);
   for (const std::uint32_t position : levels.nonzero) signs.put(levels.all[position] < 0, 1);
@@ -82,24 +78,16 @@ void write(const Levels& levels, Buffer& out) {
   magnitudes.finish();
 }
 
-const IndexCodec& index_at(std::uint64_t tag) {
-  const auto at = std::ranges::find(index_codecs(), tag, &IndexCodec::tag);
-  if (at == index_codecs().end())
-    throw DataError("levels by position: index codec " + std::to_string(tag) + " is not known");
-  return *at;
-}
-
 ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels, Positions& work) {
   ByteReader in(bytes);
   const std::uint64_t head = in.varint("the number of levels that are not zero");
-  const std::uint64_t number = head >> kTagBits;
+  const std::uint64_t number = head >> kIndexTagBits;
   if (number > levels.size() || number / 8 > in.left())
     throw DataError("levels by position: " + std::to_string(number) + " of " +
                     std::to_string(levels.size()) + " levels in " + std::to_string(in.left()) +
                     " bytes");
   const auto positions = work.reset(static_cast<std::size_t>(number));
-  in = ByteReader(
-      index_at(head & ((1U << kTagBits) - 1)).read(in.rest(), {.count = levels.size()}, positions));
+  in = ByteReader(index_codec_in(head).read(in.rest(), {.count = levels.size()}, positions));
   std::ranges::fill(levels, 0);
   BitReader signs(in.take(packed_size(1, positions.size()), "the signs of levels"));
   for (const std::uint32_t position : positions) levels[position] = signs.get(1) != 0 ? -1 : 1;
@@ -121,6 +109,7 @@ const RegisterLevelCodec sparse{{
     .tag = 3,
     .summary = "Positions of levels that are not zero by an index codec, signs, Rice magnitudes.",
     .paper = "Laconic's own, of Golomb's and Rice's codes",
+    .bits = "varint(8 z + codec) + P with k = z, z signs, Rice magnitudes",
     .takes = [](std::int32_t) { return true; },
     .size = size,
     .min_size = [](std::size_t, std::int32_t) -> std::size_t { return 1; },

@@ -57,6 +57,7 @@ const RegisterLevelCodec trits{{
     .tag = 1,
     .summary = "Five levels of -1, 0, 1 to a byte.",
     .paper = "base 3",
+    .bits = "8 ceil(n / 5)",
     .takes = [](std::int32_t most) { return most == 1; },
     .size = [](const Levels& levels) { return size_of(levels.all.size()); },
     .min_size = [](std::size_t count, std::int32_t) { return size_of(count); },

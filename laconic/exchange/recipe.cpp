@@ -184,6 +184,10 @@ const std::vector<Recipe>& recipes() {
   return list;
 }
 
+Plan make_plan(const Recipe& recipe, const Model& model) {
+  return plan_of(recipe, model, recipe.op);
+}
+
 Recipe find_recipe(const std::string& name_or_file) {
   if (name_or_file.ends_with(".json")) {
     const Buffer file = read_file(name_or_file);
@@ -233,7 +237,7 @@ Recipe read_recipe(std::string_view text) {
   }
   if (recipe.name.empty()) throw UsageError("a recipe needs a 'name'");
   // The parts are known and well-formed.
-  plan_of(recipe, {}, recipe.op);
+  make_plan(recipe, {});
   way_back_of(recipe, {});
   phases_of(recipe, {});
   require_warmup_followed(recipe);
@@ -244,7 +248,7 @@ std::string write_recipe(const Recipe& recipe) { return to_json(recipe).dump(2);
 
 std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport) {
   const Recipe& recipe = agreement.recipe;
-  Plan plan = plan_of(recipe, agreement.model, recipe.op);
+  Plan plan = make_plan(recipe, agreement.model);
   std::optional<Plan> down = way_back_of(recipe, agreement.model);
   std::vector<Phase> warmup = phases_of(recipe, agreement.model);
   require_warmup_followed(recipe);

@@ -26,6 +26,9 @@ struct Recipe {
 // The built-in recipes, in the order in which a comparison shows them.
 const std::vector<Recipe>& recipes();
 
+// The slices and operators a recipe stands for, after its warm-up.
+Plan make_plan(const Recipe& recipe, const Model& model);
+
 // A built-in recipe by its name, or one's own from a file whose name ends in .json.
 Recipe find_recipe(const std::string& name_or_file);
 

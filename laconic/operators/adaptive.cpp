@@ -46,6 +46,7 @@ const RegisterStage adaptive{{
                     .max = 1e9,
                     .help = "entries below the largest divided by this are dropped"},
                    index_parameter()},
+    .bits = "varint(8 k + codec) + P, and the quantiser on k",
     .examples = {"adaptive", "adaptive:16+natural"},
     .make = [](const Args& args) -> Stage { return std::make_shared<Adaptive>(args); },
 }};

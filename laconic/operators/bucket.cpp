@@ -87,6 +87,7 @@ const RegisterStage bucket{{
                     .max = 1 << 30,
                     .whole = true,
                     .help = "entries in a bucket"}},
+    .bits = "the quantiser's, for each of the ceil(n / size) buckets",
     .examples = {"bucket+qsgd:4,max", "bucket:128+terngrad", "bucket:64+sign",
                  "topk:0.1+bucket:64+dithering:4", "bucket:4096+natural+entropy"},
     .make = [](const Args& args) -> Stage {

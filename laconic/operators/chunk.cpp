@@ -65,6 +65,7 @@ const RegisterStage chunk{{
                     .whole = true,
                     .help = "entries kept of each"},
                    index_parameter()},
+    .bits = "8 + P, and the quantiser on k; k = kept for each run of size entries",
     .examples = {"chunk", "chunk:64,kept=4,fixed+uniform:2"},
     .make = [](const Args& args) -> Stage { return std::make_shared<Chunk>(args); },
 }};

@@ -80,6 +80,7 @@ const RegisterStage dithering{{
                     .fallback = "2",
                     .choices = {"1", "2", "inf"},
                     .help = "p of the p-norm"}},
+    .bits = "32 + levels with s = levels",
     .examples = {"dithering:8", "dithering:1", "dithering:4,1", "dithering:3,inf",
                  "dithering:7+entropy"},
     .make = [](const Args& args) -> Stage { return std::make_shared<Dithering>(args); },

@@ -168,6 +168,7 @@ const RegisterStage entropy{{
                "per 262144.",
     .paper = "lossless; zstd's literal mode (RFC 8878, section 4.2)",
     .parameters = {},
+    .bits = "each plane's Huffman code, at most the plane + 24 per 262,144 bytes",
     .examples = {"natural+entropy", "entropy", "grid:0.125+entropy", "qsgd:64+entropy",
                  "terngrad+entropy"},
     .make = [](const Args&) -> Stage { return std::make_shared<EntropyCoder>(); },

@@ -158,6 +158,7 @@ const RegisterStage grid{{
                     .min = 0.001,
                     .max = 16,
                     .help = "variance allowed, as a share of |x|^2"}},
+    .bits = "32 + levels, of which most are 0 and 1: about 2 n at omega = 1/8",
     .examples = {"grid", "grid:0.01", "grid:2"},
     .make = [](const Args& args) -> Stage { return std::make_shared<Grid>(args); },
 }};

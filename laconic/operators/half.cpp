@@ -89,6 +89,7 @@ const RegisterStage half{{
                     .fallback = "fp16",
                     .choices = {"fp16", "bf16"},
                     .help = "16-bit format"}},
+    .bits = "16 n + 8 ceil(n / 4096); bf16: 16 n",
     .examples = {"half", "half:bf16", "half+entropy"},
     .make = [](const Args& args) -> Stage {
       if (args.text("format") == "bf16") return std::make_shared<Bf16>();

@@ -59,6 +59,7 @@ const RegisterStage identity{{
     .summary = "The floats as they are, 32 bits each.",
     .paper = "the uncompressed baseline",
     .parameters = {},
+    .bits = "32 n",
     .examples = {"identity"},
     .make = [](const Args&) -> Stage { return std::make_shared<Identity>(); },
 }};

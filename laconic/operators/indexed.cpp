@@ -14,19 +14,10 @@
 namespace laconic {
 namespace {
 
-constexpr unsigned kTagBits = 3;
-
 std::vector<std::string> codec_names() {
   std::vector<std::string> names = {"auto"};
   for (const IndexCodec& codec : index_codecs()) names.push_back(codec.name);
   return names;
-}
-
-const IndexCodec& codec_at(std::uint64_t tag) {
-  for (const IndexCodec& codec : index_codecs())
-    if (codec.tag == tag) return codec;
-  throw DataError("a section has positions by index codec " + std::to_string(tag) +
-                  ", which this build does not know");
 }
 
 }  // namespace
@@ -60,7 +51,7 @@ void IndexedSelector::write(std::span<const std::uint32_t> kept, std::size_t cou
   const IndexSpace where = space(count);
   const std::uint64_t number = exact_ ? most(count) - kept.size() : kept.size();
   const IndexCodec& codec = codec_.empty() ? smallest_index(kept, where) : index_codec(codec_);
-  put_varint(codec_.empty() ? number << kTagBits | codec.tag : number, out);
+  put_varint(codec_.empty() ? number << kIndexTagBits | codec.tag : number, out);
   codec.write(kept, where, out);
 }
 
@@ -69,16 +60,15 @@ std::size_t IndexedSelector::max_size(std::size_t count) const {
   const std::size_t bytes = codec_.empty()
                                 ? packed_size(1, count)
                                 : index_codec(codec_).max_size(most(count), space(count));
-  return varint_size(static_cast<std::uint64_t>(count) << kTagBits) + bytes + kIndexSlack;
+  return varint_size(static_cast<std::uint64_t>(count) << kIndexTagBits) + bytes + kIndexSlack;
 }
 
 ByteView IndexedSelector::read(ByteView section, std::size_t count, const Keys&, Positions& kept,
                                Scratch&) const {
   ByteReader in(section);
   std::uint64_t number = in.varint("the number of kept entries");
-  const IndexCodec& codec =
-      codec_.empty() ? codec_at(number & ((1U << kTagBits) - 1)) : index_codec(codec_);
-  if (codec_.empty()) number >>= kTagBits;
+  const IndexCodec& codec = codec_.empty() ? index_codec_in(number) : index_codec(codec_);
+  if (codec_.empty()) number >>= kIndexTagBits;
   if (number > most(count))
     throw DataError("a section of " + std::to_string(count) + " entries claims " +
                     std::to_string(number) + (exact_ ? " too few" : " kept") + "; allowed: up to " +

@@ -122,6 +122,7 @@ const RegisterStage levels{{
                     .fallback = "auto",
                     .names = codec_names,
                     .help = "auto: the smallest for each slice"}},
+    .bits = "8 + the smallest level code; the named one without the 8",
     .examples = {"qsgd:4+levels:fixed", "qsgd:7+levels:elias", "terngrad+levels:trits",
                  "grid:0.125+levels:sparse", "grid:0.5+levels:fixed"},
     .make = [](const Args& args) -> Stage { return std::make_shared<LevelCoder>(args); },

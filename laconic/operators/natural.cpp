@@ -134,6 +134,7 @@ const RegisterStage natural{{
           .fallback = "stochastic",
           .choices = {"stochastic", "nearest"},
           .help = "nearest draws nothing and is biased"}},
+    .bits = "9 n; 8 bits: 8 n + 8 ceil(n / 4096)",
     .examples = {"natural", "natural:8", "natural:nearest", "natural:8,nearest",
                  "natural:8+entropy"},
     .make = [](const Args& args) -> Stage {

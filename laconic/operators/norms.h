@@ -2,6 +2,7 @@
 // machine.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>

@@ -18,7 +18,7 @@ Registry<StageInfo>& registry() {
 }
 
 constexpr std::size_t kAlign = 64;
-constexpr std::size_t kMostSelectable = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kMostPositions = std::numeric_limits<std::uint32_t>::max();
 
 // Planes one after the other, as a section without a coder has them.
 template <class Byte>
@@ -76,11 +76,13 @@ std::string_view role_name(Role role) {
 
 const std::vector<StageInfo>& stages() { return registry().all(); }
 
+const StageInfo& stage_named(std::string_view name) { return registry().at(name); }
+
 RegisterStage::RegisterStage(StageInfo info) { registry().add(std::move(info)); }
 
 Stage make_stage(std::string_view text) {
   const auto stage = split_chain(text).at(0);
-  const StageInfo& info = registry().at(stage.name);
+  const StageInfo& info = stage_named(stage.name);
   return info.make(Args(info.name, info.parameters, stage.args));
 }
 
@@ -92,6 +94,7 @@ struct Operator::Chain {
   std::shared_ptr<const Coder> coder;  // none: planes as they are
   std::size_t bucket = 0;              // 0: all entries at once
   bool plain = true;                   // values are written as they are
+  bool has_positions = false;          // of entries or levels, which are 32-bit numbers
 
   void take(std::shared_ptr<const Selector> stage) { selector = std::move(stage); }
   void take(std::shared_ptr<const Quantiser> stage) { quantiser = std::move(stage); }
@@ -106,8 +109,9 @@ struct Operator::Chain {
   void complete() {
     if (!quantiser) std::visit([this](auto&& stage) { take(stage); }, make_stage("identity"));
     if (bucket > 0) quantiser = bucketed(quantiser, bucket);
-    if (!coder && quantiser->planes(1).has_levels())
-      std::visit([this](auto&& stage) { take(stage); }, make_stage("levels"));
+    const bool levels = quantiser->planes(1).has_levels();
+    has_positions = selector || levels;
+    if (!coder && levels) std::visit([this](auto&& stage) { take(stage); }, make_stage("levels"));
     if (coder) coder->require(quantiser->planes(1));
     if (shrink && !omega(1024))
       throw UsageError(spec + ": 'shrink' divides by 1 + omega, which is known of unbiased " +
@@ -162,7 +166,7 @@ Operator parse_operator(std::string_view spec) {
   auto chain = std::make_shared<Operator::Chain>();
   const StageInfo* before = nullptr;
   for (const auto& text : split_chain(spec)) {
-    const StageInfo& info = registry().at(text.name);
+    const StageInfo& info = stage_named(text.name);
     if (before && !may_follow(before->role, info.role)) refuse_order(spec, *before, info);
     const Args args(info.name, info.parameters, text.args);
     std::visit([&](auto&& stage) { chain->take(stage); }, info.make(args));
@@ -184,10 +188,10 @@ std::size_t Operator::max_size(std::size_t count) const {
 // The entries as the quantiser will see them: scaled, chosen. Returns false when x holds NaN or
 // Inf.
 bool Operator::prepare(std::span<const float>& x, const Keys& keys, Scratch& scratch) const {
-  if (!chain_->shrink && !chain_->selector) return true;  // the quantiser looks for itself
-  if (chain_->selector && x.size() > kMostSelectable)
-    throw UsageError("'" + spec() + "' takes slices of up to " + std::to_string(kMostSelectable) +
+  if (chain_->has_positions && x.size() > kMostPositions)
+    throw UsageError("'" + spec() + "' takes slices of up to " + std::to_string(kMostPositions) +
                      " entries, not " + std::to_string(x.size()) + "; a layout can cut them");
+  if (!chain_->shrink && !chain_->selector) return true;  // the quantiser looks for itself
   if (!kernels::all_finite(x)) return false;
   if (chain_->shrink) {
     const float factor = chain_->shrunk(x.size());
@@ -237,7 +241,7 @@ PlaneViews Operator::read(ByteView section, std::size_t count, const Keys& keys,
     throw DataError("a section of " + std::to_string(count) + " entries by '" + spec() + "' has " +
                     std::to_string(size) + " bytes, which cannot be");
   };
-  if ((count == 0 && !section.empty()) || (chain_->selector && count > kMostSelectable))
+  if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))
     refuse_size(section.size());
   if (chain_->selector && count > 0) {
     section = chain_->selector->read(section, count, keys, scratch.kept, scratch);

@@ -52,6 +52,7 @@ const RegisterStage qsgd{{
                     .fallback = "2",
                     .choices = {"2", "max"},
                     .help = "2-norm, or largest magnitude"}},
+    .bits = "32 + levels with s = levels",
     .examples = {"qsgd:4", "qsgd:1", "qsgd:127,max", "qsgd:1000,max"},
     .make = [](const Args& args) -> Stage { return std::make_shared<Qsgd>(args); },
 }};

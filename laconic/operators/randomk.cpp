@@ -91,6 +91,7 @@ const RegisterStage randomk{{
                     .fallback = "scaled",
                     .choices = {"scaled", "unscaled"},
                     .help = "scaled by n/k it is unbiased; unscaled it is a contraction"}},
+    .bits = "0, and the quantiser on k = ceil(density n)",
     .examples = {"randomk:0.1", "randomk:0.01,unscaled", "randomk:0.1+dithering:4",
                  "randomk:0.1+natural"},
     .make = [](const Args& args) -> Stage { return std::make_shared<RandomK>(args); },

@@ -86,6 +86,7 @@ const RegisterStage sbc{{
     .summary = "Keeps the largest entries of one sign, all as their mean; made for feedback.",
     .paper = "Sattler et al., Sparse Binary Compression (arXiv 1805.08768)",
     .parameters = {density_parameter(), index_parameter()},
+    .bits = "8 + P + 32, k = ceil(density n)",
     .examples = {"sbc:0.01", "sbc:0.001,rice", "sbc:0.5"},
     .make = [](const Args& args) -> Stage {
       return SparseQuantiser{std::make_shared<OneSide>(args), std::make_shared<Mean>()};

@@ -15,6 +15,7 @@ const RegisterStage shrink{{
     .summary = "Divides by 1 + omega: makes a contraction of what follows, as feedback needs.",
     .paper = "Stich et al., Sparsified SGD with Memory; Koloskova et al., CHOCO (arXiv 1907.09356)",
     .parameters = {},
+    .bits = "0",
     .examples = {"shrink+qsgd:1", "shrink+randomk:0.01", "shrink+topk:0.1+terngrad"},
     .make = [](const Args&) -> Stage { return Shrink{}; },
 }};

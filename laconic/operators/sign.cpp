@@ -67,6 +67,7 @@ const RegisterStage sign{{
     .summary = "One bit per entry and the mean magnitude; made for feedback.",
     .paper = "Karimireddy et al., Error Feedback Fixes SignSGD (arXiv 1901.09847)",
     .parameters = {},
+    .bits = "32 + n",
     .examples = {"sign", "topk:0.05+sign"},
     .make = [](const Args&) -> Stage { return std::make_shared<Sign>(); },
 }};

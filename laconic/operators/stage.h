@@ -166,11 +166,15 @@ struct StageInfo {
   std::string summary;  // one sentence
   std::string paper;    // where it is defined
   std::vector<Parameter> parameters;
+  std::string bits = {};              // what a section of n entries takes, in one line
   std::vector<std::string> examples;  // chains that every test of all operators runs
   std::function<Stage(const Args&)> make;
 };
 
 const std::vector<StageInfo>& stages();
+
+// By name; throws UsageError naming those there are.
+const StageInfo& stage_named(std::string_view name);
 
 // Registers a stage: `const RegisterStage mine{{.name = "mine", ...}};` at namespace scope.
 struct RegisterStage {

@@ -14,6 +14,7 @@ const RegisterStage stc{{
     .summary = "Keeps the largest magnitudes, each as plus or minus their mean.",
     .paper = "Sattler et al., Sparse Ternary Compression (arXiv 1903.02891)",
     .parameters = {density_parameter(), index_parameter()},
+    .bits = "8 + P + 32 + k, k = ceil(density n)",
     .examples = {"stc:0.01", "stc:0.0025,rice"},
     .make = [](const Args& args) -> Stage {
       const auto topk = make_stage("topk:" + args.text("density") + "," + args.text("index"));

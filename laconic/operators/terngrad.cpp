@@ -47,6 +47,7 @@ const RegisterStage terngrad{{
                     .min = 0,
                     .max = 1000,
                     .help = "clips at so many root mean squares, which is biased; 0: never"}},
+    .bits = "32 + levels with s = 1: at most 8 + 8 ceil(n / 5)",
     .examples = {"terngrad", "terngrad:2.5"},
     .make = [](const Args& args) -> Stage { return std::make_shared<TernGrad>(args); },
 }};

@@ -42,6 +42,7 @@ const RegisterStage threshold{{
                     .max = 1e30,
                     .help = "least magnitude that is kept"},
                    index_parameter()},
+    .bits = "varint(8 k + codec) + P, and the quantiser on k",
     .examples = {"threshold:0.01", "threshold:1,rice+natural"},
     .make = [](const Args& args) -> Stage { return std::make_shared<Threshold>(args); },
 }};

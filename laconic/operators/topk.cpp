@@ -36,6 +36,7 @@ const RegisterStage topk{{
     .paper = "Aji and Heafield (arXiv 1704.05021); Dutta et al., layer-wise versus entire-model "
              "(arXiv 1911.08250)",
     .parameters = {density_parameter(), index_parameter()},
+    .bits = "8 + P, and the quantiser on k = ceil(density n)",
     .examples = {"topk:0.01", "topk:0.1,rice", "topk:0.1,fano", "topk:0.1,bitmap",
                  "topk:0.1,varint", "topk:0.1,fixed", "topk:0.1,omega", "topk:0.01+natural",
                  "topk:0.01+qsgd:4", "topk:0.05+half+entropy", "topk:1"},

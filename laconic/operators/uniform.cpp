@@ -198,6 +198,7 @@ const RegisterStage uniform{{
                     .fallback = "stochastic",
                     .choices = {"stochastic", "nearest"},
                     .help = "nearest draws nothing and is biased"}},
+    .bits = "64 + bits n; absmax: 32 + bits n",
     .examples = {"uniform", "uniform:1", "uniform:3,nearest", "uniform:4,absmax",
                  "uniform:1,absmax", "uniform:2,absmax,nearest", "uniform:5,absmax+entropy"},
     .make = [](const Args& args) -> Stage {

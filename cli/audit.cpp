@@ -11,7 +11,7 @@
 #include "cli/catalogue.h"
 #include "cli/command.h"
 #include "cli/gradient.h"
-#include "cli/method.h"
+#include "cli/ideal.h"
 #include "cli/sections.h"
 #include "cli/tensors.h"
 #include "laconic/codecs/varint.h"
@@ -27,16 +27,29 @@ struct Options {
   bool verbose = false, json = false;
 };
 
+// Frames are all that an audit can count.
+void require_frames(const Recipe& recipe) {
+  const std::string name = recipe.exchange.substr(0, recipe.exchange.find(':'));
+  const auto exchange = std::ranges::find(exchanges(), name, &ExchangeInfo::name);
+  const bool own_form = exchange != exchanges().end() && exchange->own_form;
+  if (own_form || !recipe.mixer.empty())
+    throw UsageError("recipe '" + recipe.name + "' sends by " +
+                     (own_form ? "exchange '" + recipe.exchange : "mixer '" + recipe.mixer) +
+                     "', not in frames of an operator; its bytes are those that 'laconic train' "
+                     "counts");
+}
+
 // What was asked for: a recipe, an operator, or one with parts of it replaced.
-Method method_of(const Options& options) {
-  Method method = options.recipe.empty() ? Method{} : find_method(options.recipe);
-  if (options.recipe.empty() && options.op.empty()) method = find_method("sbc2");
-  if (!options.op.empty()) method.recipe.op = options.op;
-  if (!options.op.empty() || !options.layout.empty() || options.delay > 0) method.paper.reset();
-  if (!options.layout.empty()) method.recipe.layout = options.layout;
-  if (options.delay > 0) method.delay = options.delay;
-  method.recipe.rules.insert(method.recipe.rules.end(), options.rules.begin(), options.rules.end());
-  return method;
+Recipe recipe_of(const Options& options) {
+  Recipe recipe;
+  if (!options.recipe.empty() || options.op.empty())
+    recipe = find_recipe(options.recipe.empty() ? "sbc2" : options.recipe);
+  if (!options.op.empty()) recipe.op = options.op;
+  if (!options.layout.empty()) recipe.layout = options.layout;
+  if (options.delay > 0) recipe.delay = options.delay;
+  recipe.rules.insert(recipe.rules.end(), options.rules.begin(), options.rules.end());
+  require_frames(recipe);
+  return recipe;
 }
 
 struct Row {
@@ -64,7 +77,7 @@ Row sum_of(std::span<const Row> rows, const std::string& name) {
 struct Audit {
   std::string model;
   std::size_t tensors = 0;
-  Method method;
+  Recipe recipe;
   std::vector<Row> rows = {};
   std::optional<Ideal> ideal = {};
   std::uint64_t count = 0;
@@ -74,7 +87,7 @@ struct Audit {
   Row all() const { return sum_of(rows, "all sections"); }
   // Dense bytes of all steps that share a message, over the bytes given.
   double ratio(std::size_t bytes) const {
-    return static_cast<double>(method.delay) * static_cast<double>(count) * sizeof(float) /
+    return static_cast<double>(recipe.delay) * static_cast<double>(count) * sizeof(float) /
            static_cast<double>(bytes);
   }
 };
@@ -92,13 +105,13 @@ Row row_of(const Frame& frame, const Section& section, const Slice& slice, Scrat
 
 Audit run_audit(const Options& options, Scratch& scratch) {
   Audit audit{.model = options.shapes.empty() ? options.model : options.shapes,
-              .method = method_of(options)};
-  make_plan(audit.method.recipe, {});  // a wrong spec is told before a file is read
+              .recipe = recipe_of(options)};
+  make_plan(audit.recipe, {});  // a wrong spec is told before a file is read
   const Model model =
       options.shapes.empty() ? named_model(options.model) : read_tensors(options.shapes).model;
   audit.tensors = model.size();
   audit.count = count_of(model);
-  const Plan plan = make_plan(audit.method.recipe, model);
+  const Plan plan = make_plan(audit.recipe, model);
   const auto values = made_up_gradient(count_of(model), scratch.pool, Key(options.seed));
   // A step late in training: its number takes three bytes.
   const FrameHeader header{
@@ -111,7 +124,7 @@ Audit run_audit(const Options& options, Scratch& scratch) {
     audit.rows.push_back(row_of(frame, frame.sections[i], plan.layout[i], scratch));
   audit.payload_bytes = frame.payload_bytes;
   audit.wire_bytes = frame.wire_bytes;
-  if (plan.operators.size() == 1) audit.ideal = ideal_of(plan.operators[0], audit.method.delay);
+  if (plan.operators.size() == 1) audit.ideal = ideal_of(plan.operators[0], audit.recipe.delay);
   return audit;
 }
 
@@ -135,7 +148,7 @@ Json to_json(const Row& row) {
 // Of the stages, and of the index codecs that wrote positions.
 std::vector<std::pair<std::string, std::string_view>> formulas_of(const Audit& audit) {
   std::vector<std::pair<std::string, std::string_view>> formulas;
-  for (const StageText& stage : split_chain(audit.method.recipe.op))
+  for (const StageText& stage : split_chain(audit.recipe.op))
     formulas.emplace_back(stage.name, stage_named(stage.name).bits);
   for (const IndexCodec& codec : index_codecs())
     if (std::ranges::any_of(
@@ -145,7 +158,7 @@ std::vector<std::pair<std::string, std::string_view>> formulas_of(const Audit& a
 }
 
 Json to_json(const Audit& audit, const Options& options) {
-  const Recipe& recipe = audit.method.recipe;
+  const Recipe& recipe = audit.recipe;
   Json json = {{"model", audit.model},
                {"tensors", audit.tensors},
                {"count", audit.count},
@@ -153,7 +166,7 @@ Json to_json(const Audit& audit, const Options& options) {
                {"spec", parse_operator(recipe.op).spec()},
                {"layout", recipe.layout},
                {"rules", recipe.rules},
-               {"delay", audit.method.delay},
+               {"delay", audit.recipe.delay},
                {"values", kValues},
                {"seed", options.seed},
                {"dense_bytes", audit.count * sizeof(float)},
@@ -171,7 +184,7 @@ Json to_json(const Audit& audit, const Options& options) {
                      {"rice_bits", audit.ideal->rice_bits},
                      {"bits_per_position", audit.ideal->bits_per_position},
                      {"ratio", audit.ideal->ratio}};
-  json["paper_ratio"] = or_null(audit.method.paper);
+  json["paper_ratio"] = or_null(ratio_in_paper(audit.recipe));
   json["formulas"] = Json::array();
   for (const auto& [name, bits] : formulas_of(audit))
     json["formulas"].push_back({{"name", name}, {"bits", bits}});
@@ -221,8 +234,8 @@ void print_bytes(const Audit& audit) {
              with_commas(audit.header_bytes()), with_commas(all.header_bytes),
              with_commas(audit.header_bytes() - all.header_bytes));
   fmt::print("{:<22} {:>13} bytes per message\n", "wire", with_commas(audit.wire_bytes));
-  fmt::print("{:<22} {:>13} step{} per message\n", "delay", with_commas(audit.method.delay),
-             audit.method.delay == 1 ? "" : "s");
+  fmt::print("{:<22} {:>13} step{} per message\n", "delay", with_commas(audit.recipe.delay),
+             audit.recipe.delay == 1 ? "" : "s");
 }
 
 void print_ratios(const Audit& audit) {
@@ -233,10 +246,10 @@ void print_ratios(const Audit& audit) {
     fmt::print("{:<22} {:>13}   32 / (p E) x delay: p = {}, b = {}, E = {:.4f}{}\n", "ideal ratio",
                ratio_text(audit.ideal->ratio), audit.ideal->density, audit.ideal->rice_bits,
                audit.ideal->bits_per_position,
-               parse_operator(audit.method.recipe.op).spec().starts_with("stc") ? " + 1" : "");
-  if (audit.method.paper)
+               parse_operator(audit.recipe.op).spec().starts_with("stc") ? " + 1" : "");
+  if (const auto paper = ratio_in_paper(audit.recipe))
     fmt::print("{:<22} {:>13}   on ResNet-50, Sattler et al. (arXiv 1805.08768)\n",
-               "ratio in the paper", ratio_text(*audit.method.paper));
+               "ratio in the paper", ratio_text(*paper));
 }
 
 void print_formulas(const Audit& audit) {
@@ -246,7 +259,7 @@ void print_formulas(const Audit& audit) {
 }
 
 void print_audit(const Audit& audit, const Options& options) {
-  const Recipe& recipe = audit.method.recipe;
+  const Recipe& recipe = audit.recipe;
   fmt::print("{}: {} tensors, {} entries\n", printable(audit.model), audit.tensors,
              with_commas(audit.count));
   print_wrapped(fmt::format("{}op {}, layout {}", recipe.name.empty() ? "" : recipe.name + ": ",
@@ -280,9 +293,8 @@ const RegisterCommand command{{
     .attach =
         [](CLI::App& app) {
           const auto options = std::make_shared<Options>();
-          std::vector<std::string> models, presets;
+          std::vector<std::string> models;
           for (const NamedModel& model : named_models()) models.push_back(model.name);
-          for (const Method& method : sbc_methods()) presets.push_back(method.recipe.name);
           auto* model = app.add_option("--model", options->model, join(models, " | "));
           model->type_name("NAME")->capture_default_str();
           app.add_option("--shapes", options->shapes, "Take the tensors' shapes from a file")
@@ -291,7 +303,7 @@ const RegisterCommand command{{
           auto* op = app.add_option("--op", options->op, "Operator; see laconic list");
           op->type_name("SPEC");
           app.add_option("--recipe", options->recipe,
-                         join(presets, " | ") + ", a recipe of laconic list, or FILE.json")
+                         "A recipe of laconic list, sbc2 by default, or FILE.json")
               ->type_name("NAME")
               ->excludes(op);
           app.add_option("--layout", options->layout, "tensor (default), whole, fused, split")

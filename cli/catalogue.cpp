@@ -7,12 +7,12 @@
 #include "laconic/codecs/levels.h"
 #include "laconic/exchange/aggregator.h"
 #include "laconic/exchange/gossip/mixer.h"
-#include "laconic/exchange/recipe.h"
 #include "laconic/exchange/transport.h"
 #include "laconic/layout/layout.h"
 #include "laconic/layout/models.h"
 #include "laconic/memory/memory.h"
 #include "laconic/operators/operator.h"
+#include "laconic/recipes/recipe.h"
 
 namespace laconic::cli {
 namespace {
@@ -42,10 +42,25 @@ Entry entry_of(const LevelCodec& codec) { return {codec.name, codec.summary, cod
 
 Entry entry_of(const NamedModel& model) { return {model.name, model.summary, "", {}}; }
 
+// What a recipe consists of, without what every recipe has unless it says otherwise.
+std::string parts_of(const Recipe& r) {
+  std::string parts = "op " + r.op;
+  if (r.mixer.empty())
+    parts += ", memory " + r.memory + ", layout " + r.layout + ", exchange " + r.exchange;
+  else
+    parts += ", layout " + r.layout + ", mixer " + r.mixer + ", topology " + r.topology;
+  if (!r.down.empty()) parts += ", down " + r.down;
+  if (r.down_memory != "none") parts += ", down memory " + r.down_memory;
+  if (r.delay > 1) parts += ", every " + std::to_string(r.delay) + " steps";
+  if (r.outer != "none") parts += ", outer " + r.outer;
+  for (const std::string& phase : r.warmup)
+    parts += ", before step " + phase.substr(0, phase.find(' ')) + phase.substr(phase.find(' '));
+  return parts;
+}
+
 // A recipe's parts also stand where others have their paper.
 Entry entry_of(const Recipe& recipe) {
-  const std::string parts = "op " + recipe.op + ", memory " + recipe.memory + ", layout " +
-                            recipe.layout + ", exchange " + recipe.exchange;
+  const std::string parts = parts_of(recipe);
   return {.name = recipe.name,
           .summary = recipe.summary,
           .paper = parts,

@@ -12,9 +12,9 @@
 #include "laconic/codecs/index.h"
 #include "laconic/codecs/rice.h"
 #include "laconic/codecs/varint.h"
-#include "laconic/exchange/recipe.h"
 #include "laconic/frame/frame.h"
 #include "laconic/memory/memory.h"
+#include "laconic/recipes/recipe.h"
 
 namespace laconic::fuzz {
 namespace {

@@ -25,19 +25,20 @@ struct Options {
   std::vector<std::string> recipes = {"dense", "natural", "natural-entropy", "grid"};
   std::uint64_t seeds = 2;
   trainer::Settings settings;
+  SettingsFor settings_for;
   bool json = false;
 };
 
 // All runs of one recipe.
 struct Runs {
-  Recipe recipe;
+  trainer::Settings settings;
   std::vector<std::uint64_t> seeds;
   std::vector<trainer::Result> results;
 };
 
 struct Summary {
-  double accuracy = 0, accuracy_min = 1, accuracy_max = 0, ratio = 1, traffic_per_step = 0,
-         step_seconds = 0, exposed_seconds = 0, link_seconds = 0;
+  double accuracy = 0, accuracy_min = 1, accuracy_max = 0, worker_accuracy = 0, ratio = 1,
+         traffic_per_step = 0, step_seconds = 0, exposed_seconds = 0, link_seconds = 0;
 };
 
 Summary summarise(const Runs& runs, const Link& link) {
@@ -48,6 +49,7 @@ Summary summarise(const Runs& runs, const Link& link) {
     const auto& last = result.evaluations.back();
     const double steps = static_cast<double>(std::max<std::uint64_t>(1, last.step));
     s.accuracy += last.accuracy / n;
+    s.worker_accuracy += last.worker_accuracy / n;
     s.accuracy_min = std::min(s.accuracy_min, last.accuracy);
     s.accuracy_max = std::max(s.accuracy_max, last.accuracy);
     wire += static_cast<double>(last.totals.wire_bytes);
@@ -74,22 +76,32 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 2, units[unit]);
 }
 
+// Four digits that count: 3.556, 39.20, 243.3, 39186.
+std::string ratio_text(double ratio) {
+  const int decimals = ratio < 10 ? 2 : ratio < 1000 ? 1 : 0;
+  return fmt::format("{:.{}f}x", ratio, decimals);
+}
+
 void print_table(const std::vector<Runs>& all, const Options& o, const Link& link) {
   const double ring = ring_bytes(all.front().results.front().parameters, o.settings.workers);
-  fmt::print("\n{:<18} {:>9} {:>13} {:>7} {:>12} {:>9} {:>9} {:>12}\n", "recipe", "accuracy",
-             "min - max", "ratio", "traffic/step", "step", "exposed", "on the link");
+  fmt::print("\n{:<21} {:>9} {:>11} {:>10} {:>8} {:>12} {:>9} {:>12}\n", "recipe", "accuracy",
+             "min-max", "per worker", "ratio", "traffic/step", "step", "on the link");
   for (const Runs& runs : all) {
     const Summary s = summarise(runs, link);
-    fmt::print("{:<18} {:>7.2f} % {:>13} {:>6.2f}x {:>12} {:>6.1f} ms {:>6.1f} ms {:>9.1f} ms\n",
-               runs.recipe.name, 100 * s.accuracy,
-               fmt::format("{:.2f} - {:.2f}", 100 * s.accuracy_min, 100 * s.accuracy_max), s.ratio,
-               bytes_text(s.traffic_per_step), 1e3 * s.step_seconds, 1e3 * s.exposed_seconds,
-               1e3 * s.link_seconds);
+    fmt::print(
+        "{:<21} {:>7.2f} % {:>11} {:>10} {:>8} {:>12} {:>6.1f} ms {:>9.1f} ms\n",
+        runs.settings.recipe.name, 100 * s.accuracy,
+        fmt::format("{:.2f}-{:.2f}", 100 * s.accuracy_min, 100 * s.accuracy_max),
+        s.worker_accuracy != s.accuracy ? fmt::format("{:.2f} %", 100 * s.worker_accuracy) : "",
+        ratio_text(s.ratio), bytes_text(s.traffic_per_step), 1e3 * s.step_seconds,
+        1e3 * s.link_seconds);
   }
   fmt::print("\n");
-  print_wrapped(fmt::format("{} on {}, {} workers, batches of {}, {} seed{}. ratio: dense gradient "
-                            "bytes / frame bytes. traffic: bytes a "
-                            "rank really sent per step; a dense ring sends {}. step, exposed: "
+  print_wrapped(fmt::format("{} on {}, {} workers, batches of {} (or what a recipe was tuned "
+                            "with), {} seed{}. per worker: of the workers' own models, where they "
+                            "differ; accuracy is then that of their mean. ratio: dense bytes / "
+                            "bytes in frames. traffic: bytes a "
+                            "rank really sent per step; a dense ring sends {}. step: "
                             "measured here, where ranks are threads and "
                             "sending costs nothing. on the link: computed for {} from the bytes "
                             "really sent and the seconds really "
@@ -110,28 +122,42 @@ Json runs_json(const Runs& runs) {
   return list;
 }
 
+// 0.05, not the digits of the float nearest to it.
+double short_decimal(float value) { return std::stod(fmt::format("{}", value)); }
+
 Json report_json(const std::vector<Runs>& all, const Options& o, const Link& link) {
   const auto& s = o.settings;
   const std::size_t parameters = all.front().results.front().parameters;
   Json recipes = Json::array();
   for (const Runs& runs : all) {
     const Summary m = summarise(runs, link);
-    recipes.push_back({{"name", runs.recipe.name},
-                       {"op", runs.recipe.op},
-                       {"memory", runs.recipe.memory},
-                       {"layout", runs.recipe.layout},
-                       {"exchange", runs.recipe.exchange},
-                       {"summary",
-                        {{"accuracy", m.accuracy},
-                         {"accuracy_min", m.accuracy_min},
-                         {"accuracy_max", m.accuracy_max},
-                         {"ratio", m.ratio},
-                         {"traffic_bytes_per_step", m.traffic_per_step},
-                         {"dense_traffic_bytes_per_step", ring_bytes(parameters, s.workers)},
-                         {"step_seconds", m.step_seconds},
-                         {"exposed_seconds_per_step", m.exposed_seconds},
-                         {"link_step_seconds", m.link_seconds}}},
-                       {"runs", runs_json(runs)}});
+    const Recipe& recipe = runs.settings.recipe;
+    recipes.push_back(
+        {{"name", recipe.name},
+         {"op", recipe.op},
+         {"memory", recipe.memory},
+         {"layout", recipe.layout},
+         {"exchange", recipe.exchange},
+         {"delay", recipe.delay},
+         {"outer", recipe.outer},
+         {"mixer", recipe.mixer},
+         {"topology", recipe.topology},
+         {"workers", runs.settings.workers},
+         {"batch", runs.settings.batch},
+         {"optimizer", runs.settings.optimizer.kind},
+         {"lr", short_decimal(runs.settings.lr)},
+         {"summary",
+          {{"accuracy", m.accuracy},
+           {"accuracy_min", m.accuracy_min},
+           {"accuracy_max", m.accuracy_max},
+           {"worker_accuracy", m.worker_accuracy},
+           {"ratio", m.ratio},
+           {"traffic_bytes_per_step", m.traffic_per_step},
+           {"dense_traffic_bytes_per_step", ring_bytes(parameters, runs.settings.workers)},
+           {"step_seconds", m.step_seconds},
+           {"exposed_seconds_per_step", m.exposed_seconds},
+           {"link_step_seconds", m.link_seconds}}},
+         {"runs", runs_json(runs)}});
   }
   return {{"program", "laconic " LACONIC_VERSION},
           {"title", fmt::format("{} on {}, {} workers", s.model, o.data, s.workers)},
@@ -142,7 +168,7 @@ Json report_json(const std::vector<Runs>& all, const Options& o, const Link& lin
           {"epochs", s.epochs},
           {"batch", s.batch},
           {"optimizer", s.optimizer.kind},
-          {"lr", std::stod(fmt::format("{}", s.lr))},  // the short decimal, not the float's digits
+          {"lr", short_decimal(s.lr)},
           {"seeds", all.front().seeds},
           {"link",
            {{"text", link.text},
@@ -170,9 +196,8 @@ bool train_all(const Options& o, const trainer::Data& data, std::vector<Runs>& a
   for (std::uint64_t seed = 1; seed <= o.seeds; ++seed) {
     for (Runs& runs : all) {
       const std::string title =
-          fmt::format("{}/{} {}", ++number, all.size() * o.seeds, runs.recipe.name);
-      auto settings = o.settings;
-      settings.recipe = runs.recipe;
+          fmt::format("{}/{} {}", ++number, all.size() * o.seeds, runs.settings.recipe.name);
+      auto settings = runs.settings;
       settings.seed = seed;
       const trainer::Observer observer{.step =
                                            [&](const trainer::Progress& p) {
@@ -185,7 +210,7 @@ bool train_all(const Options& o, const trainer::Data& data, std::vector<Runs>& a
       bar.clear();
       if (!result.finished()) return false;
       if (!o.json)
-        fmt::print("{:<26} seed {}: {:.2f} %\n", title, seed,
+        fmt::print("{:<29} seed {}: {:.2f} %\n", title, seed,
                    100 * result.evaluations.back().accuracy);
       std::fflush(stdout);
       runs.seeds.push_back(seed);
@@ -200,7 +225,7 @@ void run(Options o) {
   if (o.seeds < 1 || o.seeds > 1000)
     throw UsageError(fmt::format("{} seeds; allowed: 1 to 1000", o.seeds));
   std::vector<Runs> all;
-  for (const auto& name : o.recipes) all.push_back({find_recipe(name), {}, {}});
+  for (const auto& name : o.recipes) all.push_back({o.settings_for(find_recipe(name)), {}, {}});
   if (all.empty()) throw UsageError("nothing to compare: --recipes names none");
   const trainer::Data data = trainer::load_data(o.data);
   o.data = data.name;
@@ -235,7 +260,7 @@ const RegisterCommand command{{
           app.add_option("--report", o->report, "Page to write; empty for none")
               ->capture_default_str();
           app.add_flag("--json", o->json, "Print the report's data as JSON");
-          add_training_options(app, o->data, o->settings);
+          o->settings_for = add_training_options(app, o->data, o->settings);
           return [o](const Globals&) { run(*o); };
         },
 }};

@@ -17,20 +17,29 @@ extern "C" void on_signal(int signal) {
 
 }  // namespace
 
-void add_training_options(CLI::App& app, std::string& data, trainer::Settings& s) {
+SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Settings& s) {
   app.add_option("--data", data, "fashion-mnist, or a folder with the four IDX files")
       ->capture_default_str();
   app.add_option("--model", s.model, "lenet5 or perceptron")->capture_default_str();
-  app.add_option("--workers", s.workers, "Ranks, as threads")->capture_default_str();
-  app.add_option("--batch", s.batch, "Images per worker and step")->capture_default_str();
+  const auto* workers =
+      app.add_option("--workers", s.workers, "Ranks, as threads; recipes may bring their own")
+          ->capture_default_str();
+  const auto* batch =
+      app.add_option("--batch", s.batch, "Images per worker and step; recipes may bring their own")
+          ->capture_default_str();
   app.add_option("--epochs", s.epochs, "Passes over the training images")->capture_default_str();
   app.add_option("--steps", s.steps, "Steps, instead of epochs");
-  app.add_option("--lr", s.lr, "Learning rate")->capture_default_str();
+  const auto* lr = app.add_option("--lr", s.lr, "Learning rate; recipes may bring their own")
+                       ->capture_default_str();
   app.add_option("--warmup", s.warmup, "Steps of linear warm-up")->capture_default_str();
   app.add_option("--decay", s.decay, "constant, linear or cosine, down to the last step")
       ->capture_default_str();
-  app.add_option("--optimizer", s.optimizer.kind, "sgd or adamw")->capture_default_str();
-  app.add_option("--momentum", s.optimizer.momentum, "Of sgd")->capture_default_str();
+  const auto* optimizer =
+      app.add_option("--optimizer", s.optimizer.kind, "sgd or adamw; recipes may bring their own")
+          ->capture_default_str();
+  const auto* momentum =
+      app.add_option("--momentum", s.optimizer.momentum, "Of sgd; recipes may bring their own")
+          ->capture_default_str();
   app.add_flag("--nesterov", s.optimizer.nesterov, "Nesterov's momentum");
   app.add_option("--weight-decay", s.optimizer.weight_decay, "Weight decay")->capture_default_str();
   app.add_flag_callback(
@@ -40,6 +49,19 @@ void add_training_options(CLI::App& app, std::string& data, trainer::Settings& s
                  "Steps between evaluations; 0: a few in all");
   app.add_option("--timeout", s.timeout_seconds, "Seconds after which a silent rank is an error")
       ->capture_default_str();
+  return [&s, workers, batch, lr, optimizer, momentum](const Recipe& recipe) {
+    trainer::Settings settings = s;
+    settings.recipe = recipe;
+    const Tuning& tuned = recipe.training;
+    if (tuned.workers > 0 && workers->empty()) settings.workers = tuned.workers;
+    if (tuned.batch > 0 && batch->empty()) settings.batch = tuned.batch;
+    if (!optimizer->empty()) return settings;  // rates of one optimiser say nothing of another
+    if (!tuned.optimizer.empty()) settings.optimizer.kind = tuned.optimizer;
+    if (tuned.lr && lr->empty()) settings.lr = static_cast<float>(*tuned.lr);
+    if (tuned.momentum && momentum->empty())
+      settings.optimizer.momentum = static_cast<float>(*tuned.momentum);
+    return settings;
+  };
 }
 
 const std::atomic<bool>& interrupted() {

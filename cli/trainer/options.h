@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "laconic/trainer/train.h"
@@ -12,9 +13,12 @@ class App;
 
 namespace laconic::cli {
 
+// The settings to train a recipe with: what it was tuned with, unless an option says otherwise.
+using SettingsFor = std::function<trainer::Settings(const Recipe&)>;
+
 // Declares --data, --model, --workers, --batch, --epochs, --steps, --lr and the optimiser's
-// options.
-void add_training_options(CLI::App& app, std::string& data, trainer::Settings& settings);
+// options. What is returned may be called once they are parsed, as long as `settings` lives.
+SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Settings& settings);
 
 // Becomes true at the first Ctrl-C (or SIGTERM); a second one ends the program at once.
 const std::atomic<bool>& interrupted();

@@ -17,8 +17,12 @@ namespace {
 
 struct Options {
   std::string data = "fashion-mnist", recipe;
-  Recipe own{.name = "own"};  // from --op, --memory, --layout, --exchange, --rule
+  Recipe own{.name = "own"};  // from --op, --memory, ...
+  std::uint64_t delay = 0;    // 0: the recipe's own
+  std::string outer;          // empty: the recipe's own
+  std::string topology;       // empty: the recipe's own
   trainer::Settings settings;
+  SettingsFor settings_for;
   trainer::Output output;
   std::string transport = "threads";
   bool json = false;
@@ -26,10 +30,12 @@ struct Options {
 
 void print_evaluation(const trainer::Evaluation& e) {
   fmt::print(
-      "step {:>7}  epoch {:>6.2f}  loss {:.4f}  accuracy {:.2f} %  sent {} of {} dense bytes per "
+      "step {:>7}  epoch {:>6.2f}  loss {:.4f}  accuracy {:.2f} %{}  sent {} of {} dense bytes per "
       "rank{}\n",
-      e.step, e.epoch, e.loss, 100 * e.accuracy, with_commas(e.totals.wire_bytes),
-      with_commas(e.totals.dense_bytes),
+      e.step, e.epoch, e.loss, 100 * e.accuracy,
+      e.worker_accuracy != e.accuracy ? fmt::format(" (workers {:.2f} %)", 100 * e.worker_accuracy)
+                                      : "",
+      with_commas(e.totals.wire_bytes), with_commas(e.totals.dense_bytes),
       e.skipped > 0 ? fmt::format("  {} steps skipped: not finite", e.skipped) : "");
   std::fflush(stdout);
 }
@@ -45,12 +51,18 @@ void print_result(const Options& options, const trainer::Result& result) {
   fmt::print("\n");
 }
 
+Recipe recipe_of(const Options& options) {
+  Recipe recipe = options.recipe.empty() ? options.own : find_recipe(options.recipe);
+  if (options.delay > 0) recipe.delay = options.delay;
+  if (!options.outer.empty()) recipe.outer = options.outer;
+  if (!options.topology.empty()) recipe.topology = options.topology;
+  return recipe;
+}
+
 // Without a transport, all ranks are threads of this process. With one, rank 0 alone prints.
 void run_on(Options options, Transport* transport) {
-  if (!options.recipe.empty())
-    options.settings.recipe = find_recipe(options.recipe);
-  else
-    options.settings.recipe = options.own;
+  options.settings = options.settings_for(recipe_of(options));
+  if (transport) options.settings.workers = static_cast<std::size_t>(transport->size());
   const trainer::Data data = trainer::load_data(options.data);
   ProgressBar bar;
   const trainer::Observer observer{.step =
@@ -87,7 +99,6 @@ void run_on_mpi(Options options) {
   MpiSession session;
   const auto transport = make_mpi_transport();
   try {
-    options.settings.workers = static_cast<std::size_t>(transport->size());
     run_on(options, transport.get());
   } catch (const Error& error) {
     if (transport->rank() != 0 && error.status() == Status::usage) return;
@@ -110,6 +121,8 @@ const RegisterCommand command{{
     .examples = {"laconic train --recipe natural-entropy --epochs 3 --out run1",
                  "laconic train --op natural:8 --memory feedback --layout whole --steps 500",
                  "laconic train --recipe natural-entropy --epochs 3 --out run1 --resume",
+                 "laconic train --op sbc:0.01 --memory feedback:masking=on --delay 10 --epochs 3",
+                 "laconic train --recipe powergossip --topology torus:2x4",
                  "laconic train --recipe dense --steps 301 --out grads --record 0,100,300",
                  "mpirun -n 4 laconic train --transport mpi --recipe natural --epochs 3"},
     .attach =
@@ -122,10 +135,22 @@ const RegisterCommand command{{
                 app.add_option("--memory", o->own.memory, "Memory")->capture_default_str(),
                 app.add_option("--layout", o->own.layout, "Layout")->capture_default_str(),
                 app.add_option("--exchange", o->own.exchange, "Exchange")->capture_default_str(),
+                app.add_option("--down", o->own.down,
+                               "Operator of the way back, where an exchange has one; as --op"),
+                app.add_option("--down-memory", o->own.down_memory, "And the memory beside it")
+                    ->capture_default_str(),
                 app.add_option("--rule", o->own.rules,
-                               "Operator for some tensors: name=*.bias,op=identity")})
+                               "Operator for some tensors: name=*.bias,op=identity"),
+                app.add_option("--mixer", o->own.mixer,
+                               "Instead of an exchange: neighbours mix models, as in choco:0.4")})
             own->excludes(recipe);
-          add_training_options(app, o->data, o->settings);
+          app.add_option("--delay", o->delay, "Local steps between exchanges; recipes have theirs")
+              ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+          app.add_option("--outer", o->outer,
+                         "What takes the change of a round: none, momentum:0.9,lr=1 or "
+                         "nesterov:0.9,lr=0.7");
+          app.add_option("--topology", o->topology, "Who mixes with whom: ring, torus:2x4, ...");
+          o->settings_for = add_training_options(app, o->data, o->settings);
           app.add_option("--transport", o->transport,
                          "threads, or mpi: each process that mpirun starts is a worker")
               ->capture_default_str();

@@ -27,6 +27,7 @@ struct StepStats {
   // when it comes back compressed; who sent them does not matter, so a link's two directions show.
   std::uint64_t up_bytes = 0, down_bytes = 0;
   double compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0;
+  double update_seconds = 0;  // of optimisers, where the step has some
   double residual_norm = 0;
   bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
 };
@@ -77,6 +78,7 @@ struct ExchangeInfo {
   std::vector<Parameter> parameters;
   bool follows_warmup = false;  // asks Setup::plan_at in every step
   bool has_way_back = false;    // asks Setup::down and down_memory
+  bool own_form = false;        // sends no frames: operators and memory must be left out
   std::function<std::unique_ptr<Aggregator>(Setup, const Args&)> make;
 };
 

@@ -46,6 +46,7 @@ const RegisterExchange dense{{
                "gradients.",
     .paper = "Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms",
     .parameters = {},
+    .own_form = true,
     .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
       return std::make_unique<Dense>(std::move(setup));
     },

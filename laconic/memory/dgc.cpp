@@ -91,6 +91,7 @@ const RegisterMemory dgc{{
                    Store::parameter()},
     .examples = {"dgc", "dgc:0.5,clip=2", "dgc:off", "dgc:bf16"},
     .wants_contraction = true,
+    .carries_momentum = true,
     .make = [](const Model& model, const Args& args) -> std::unique_ptr<Memory> {
       return std::make_unique<Dgc>(model, args);
     },

@@ -9,6 +9,12 @@
 // With units=step the residual is a change of the model, so a learning rate that changes does not
 // change what is owed: a = decay * e + lr * g; send C(a / lr); e = a - lr * C(a / lr). The
 // invariant is then that of lr * sent and lr * g.
+//
+// With masking=on the momentum of the worker's own optimiser becomes 0 where something was sent, as
+// Sparse Binary Compression asks for after local steps (Sattler et al., arXiv 1805.08768).
+#include <algorithm>
+
+#include "laconic/base/errors.h"
 #include "laconic/memory/store.h"
 
 namespace laconic {
@@ -19,9 +25,18 @@ class Feedback : public Memory {
   Feedback(const Model& model, const Args& args)
       : decay_(static_cast<float>(args.number("decay"))),
         in_steps_(args.text("units") == "step"),
+        masking_(args.text("masking") == "on"),
         residual_(in_steps_ ? "feedback.step" : "feedback", model, Store::format_of(args)) {}
 
   void begin(std::span<const float>, const StepInfo& info) override {
+    if (masking_) {
+      if (info.momentum.size() != residual_.all().count)
+        throw UsageError(
+            "memory 'feedback:masking=on' masks the momentum that each rank has of its own; "
+            "allowed: with local steps (a delay above 1) and an optimiser with momentum");
+      momentum_ = info.momentum;
+      masked_.assign(momentum_.begin(), momentum_.end());
+    }
     if (!in_steps_) return;
     require_lr("feedback:units=step", info);
     lr_ = info.lr;
@@ -39,9 +54,13 @@ class Feedback : public Memory {
   void absorb(const Slice& slice, const Sent& sent) override {
     sent.add_to(residual_.opened(slice), -lr_);
     residual_.close(slice);
+    if (masking_) mask_momentum(std::span(masked_).subspan(slice.offset, slice.count), sent);
   }
 
-  void commit() override { residual_.commit(); }
+  void commit() override {
+    residual_.commit();
+    if (masking_) std::ranges::copy(masked_, momentum_.begin());
+  }
   void rollback() override {}  // the old residual was never touched
 
   double residual_norm() const override { return residual_.norm(); }
@@ -50,10 +69,12 @@ class Feedback : public Memory {
 
  private:
   float decay_;
-  bool in_steps_;
+  bool in_steps_, masking_;
   float lr_ = 1;  // stays 1 in units of the gradient
   Store residual_;
   std::vector<float> as_gradient_;
+  std::span<float> momentum_;  // the caller's, until the step ends
+  std::vector<float> masked_;  // what it becomes
 };
 
 const RegisterMemory feedback{{
@@ -71,7 +92,11 @@ const RegisterMemory feedback{{
                    {.name = "units",
                     .fallback = "gradient",
                     .choices = {"gradient", "step"},
-                    .help = "step: the residual is learning rate times gradient"}},
+                    .help = "step: the residual is learning rate times gradient"},
+                   {.name = "masking",
+                    .fallback = "off",
+                    .choices = {"off", "on"},
+                    .help = "the worker's own momentum is set to 0 where something was sent"}},
     .examples = {"feedback", "feedback:0.75", "feedback:bf16", "feedback:step",
                  "feedback:0.5,bf16,step"},
     .wants_contraction = true,

@@ -86,6 +86,7 @@ const RegisterMemory gmc{{
                     .help = "beta, what is left of the model's movement after a step"}},
     .examples = {"gmc", "gmc:0.5"},
     .wants_contraction = true,
+    .carries_momentum = true,
     .make = [](const Model& model, const Args& args) -> std::unique_ptr<Memory> {
       return std::make_unique<Gmc>(model, args);
     },

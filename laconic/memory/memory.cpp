@@ -78,6 +78,10 @@ std::unique_ptr<Memory> make_memory(std::string_view spec, const Model& model, c
   return info.make(model, args);
 }
 
+bool carries_momentum(std::string_view memory) {
+  return registry().at(stage_of(memory).name).carries_momentum;
+}
+
 void require_lr(const std::string& memory, const StepInfo& info) {
   if (info.lr > 0 && std::isfinite(info.lr)) return;
   throw UsageError("memory '" + memory + "' divides by the learning rate, which is " +
@@ -112,6 +116,17 @@ std::vector<float> load_tensors(const std::string& role, const Model& model, con
     values.insert(values.end(), part.begin(), part.end());
   }
   return values;
+}
+
+void put_under(const std::string& prefix, const State& part, State& all) {
+  for (const auto& [name, values] : part) all[prefix + name] = values;
+}
+
+State take_under(const std::string& prefix, const State& all) {
+  State part;
+  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at)
+    part[at->first.substr(prefix.size())] = at->second;
+  return part;
 }
 
 void expect_state(const State& state, const std::vector<std::string>& roles, const Model& model) {

@@ -19,7 +19,8 @@ struct StepInfo {
   std::uint64_t step = 0;
   float lr = 0;
   std::span<const float> parameters = {};
-  std::size_t ranks = 1;  // filled in by the aggregator
+  std::span<float> momentum = {};  // of this rank's own optimiser, for memories that mask it
+  std::size_t ranks = 1;           // filled in by the aggregator
 };
 
 // What was sent of a slice.
@@ -78,6 +79,7 @@ struct MemoryInfo {
   std::vector<Parameter> parameters;
   std::vector<std::string> examples = {};  // specs that every test of all memories runs
   bool wants_contraction = false;          // diverges with an operator that is none
+  bool carries_momentum = false;           // the optimiser behind it must have none
   std::function<std::unique_ptr<Memory>(const Model&, const Args&)> make;
 };
 
@@ -97,6 +99,9 @@ std::string misfit(std::string_view memory, const Plan& plan);
 // Throws that sentence as UsageError: a memory that stays while plans change must go with all.
 void require_fit(std::string_view memory, const Plan& plan);
 
+// Whether the optimiser behind a memory must have no momentum of its own.
+bool carries_momentum(std::string_view memory);
+
 // Throws UsageError unless the step's learning rate can be divided by.
 void require_lr(const std::string& memory, const StepInfo& info);
 
@@ -110,6 +115,10 @@ void mask_momentum(std::span<float> momentum, std::span<const float> decoded);
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values,
                   State& state);
 std::vector<float> load_tensors(const std::string& role, const Model& model, const State& state);
+
+// A state among others: its names go in behind a prefix, and come out without it.
+void put_under(const std::string& prefix, const State& part, State& all);
+State take_under(const std::string& prefix, const State& all);
 
 // Throws DataError unless the state holds exactly these roles of every tensor, each of the tensor's
 // count.

@@ -16,12 +16,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
+constexpr const char* kCommon = "common/";
 
 json totals_to_json(const Totals& t) {
-  return {t.wire_bytes,         t.traffic_bytes,    t.dense_bytes,
-          t.compute_seconds,    t.compress_seconds, t.exchange_seconds,
-          t.decompress_seconds, t.update_seconds,   t.rounds};
+  return {t.wire_bytes,       t.traffic_bytes,    t.dense_bytes,        t.compute_seconds,
+          t.compress_seconds, t.exchange_seconds, t.decompress_seconds, t.update_seconds,
+          t.rounds,           t.up_bytes,         t.down_bytes};
 }
 
 Totals totals_from_json(const json& j) {
@@ -29,22 +30,13 @@ Totals totals_from_json(const json& j) {
           .traffic_bytes = j.at(1),
           .dense_bytes = j.at(2),
           .rounds = j.at(8),
+          .up_bytes = j.at(9),
+          .down_bytes = j.at(10),
           .compute_seconds = j.at(3),
           .compress_seconds = j.at(4),
           .exchange_seconds = j.at(5),
           .decompress_seconds = j.at(6),
           .update_seconds = j.at(7)};
-}
-
-// State under a prefix, in and out of the one state of the file.
-void put_under(const std::string& prefix, const State& part, State& all) {
-  for (const auto& [name, values] : part) all[prefix + name] = values;
-}
-State take_under(const std::string& prefix, const State& all) {
-  State part;
-  for (const auto& [name, values] : all)
-    if (name.starts_with(prefix)) part[name.substr(prefix.size())] = values;
-  return part;
 }
 
 std::string rank_prefix(std::size_t rank) { return "rank" + std::to_string(rank) + "/"; }
@@ -60,7 +52,7 @@ json facts_of(const Checkpoint& c) {
           {"loss_sums", c.loss_sums},
           {"loss_count", c.loss_count},
           {"skipped", c.skipped},
-          {"ranks", c.memories.size()},
+          {"ranks", c.own.size()},
           {"evaluations", evaluations}};
 }
 
@@ -84,10 +76,9 @@ Checkpoint parse(ByteView bytes) {
   c.loss_count = facts.at("loss_count");
   c.skipped = facts.at("skipped");
   for (const auto& line : facts.at("evaluations")) c.evaluations.push_back(read_evaluation(line));
-  c.parameters = take_under("model/", all);
-  c.optimizer = take_under("optimizer/", all);
+  c.common = take_under(kCommon, all);
   for (std::size_t rank = 0; rank < facts.at("ranks").get<std::size_t>(); ++rank)
-    c.memories.push_back(take_under(rank_prefix(rank), all));
+    c.own.push_back(take_under(rank_prefix(rank), all));
   return c;
 }
 
@@ -95,10 +86,9 @@ Checkpoint parse(ByteView bytes) {
 
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   State all;
-  put_under("model/", checkpoint.parameters, all);
-  put_under("optimizer/", checkpoint.optimizer, all);
-  for (std::size_t rank = 0; rank < checkpoint.memories.size(); ++rank)
-    put_under(rank_prefix(rank), checkpoint.memories[rank], all);
+  put_under(kCommon, checkpoint.common, all);
+  for (std::size_t rank = 0; rank < checkpoint.own.size(); ++rank)
+    put_under(rank_prefix(rank), checkpoint.own[rank], all);
   const std::string facts = facts_of(checkpoint).dump();
   Buffer out;
   out.append(as_bytes("LACC"));

@@ -17,8 +17,8 @@ struct Checkpoint {
   std::vector<double> loss_sums;  // by rank, since the last evaluation
   std::uint64_t loss_count = 0, skipped = 0;
   std::vector<Evaluation> evaluations;
-  State parameters, optimizer;
-  std::vector<State> memories;  // by rank
+  State common;            // of model and method, on all ranks
+  std::vector<State> own;  // by rank
 };
 
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);

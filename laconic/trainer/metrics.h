@@ -10,6 +10,7 @@ namespace laconic::trainer {
 // Sums since the start of the run, of rank 0.
 struct Totals {
   std::uint64_t wire_bytes = 0, traffic_bytes = 0, dense_bytes = 0, rounds = 0;
+  std::uint64_t up_bytes = 0, down_bytes = 0;  // as in StepStats
   double compute_seconds = 0, compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0,
          update_seconds = 0;
 
@@ -23,9 +24,10 @@ struct Totals {
 struct Evaluation {
   std::uint64_t step = 0;
   double epoch = 0;
-  double loss = 0;       // on the training batches since the last evaluation, mean over ranks
-  double test_loss = 0;  // on the test images
-  double accuracy = 0;   // on the test images
+  double loss = 0;             // on the training batches since the last evaluation, mean over ranks
+  double test_loss = 0;        // on the test images
+  double accuracy = 0;         // on the test images, of the mean of all replicas where they differ
+  double worker_accuracy = 0;  // of the replicas themselves, each on its share of the test images
   double residual_norm = 0;
   std::uint64_t skipped = 0;  // steps rolled back because of NaN or Inf, since the start
   Totals totals;

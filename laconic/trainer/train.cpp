@@ -74,12 +74,11 @@ class Worker {
         replica_(plan.settings.model, plan.data, plan.settings.seed),
         batches_(plan.data.train.count(), plan.settings.workers, plan.settings.batch,
                  plan.settings.split, plan.settings.seed),
-        optimizer_(make_optimizer(plan.settings.optimizer, replica_.model())),
-        aggregator_(make_aggregator({.model = replica_.model(),
-                                     .recipe = plan.settings.recipe,
-                                     .seed = plan.settings.seed,
-                                     .timeout_seconds = plan.settings.timeout_seconds},
-                                    transport)),
+        method_(make_method({.model = replica_.model(),
+                             .recipe = plan.settings.recipe,
+                             .seed = plan.settings.seed,
+                             .timeout_seconds = plan.settings.timeout_seconds},
+                            plan.settings.optimizer, replica_.parameters(), transport)),
         schedule_{plan.settings.lr, plan.settings.warmup, plan.settings.decay, plan.steps} {
     if (plan.from) restore(*plan.from);
   }
@@ -97,41 +96,47 @@ class Worker {
       if (rank_ == 0 && plan_.observer.step)
         plan_.observer.step({step_, plan_.steps, watch_seconds(), step_ - start});
     }
-    if (step_ == plan_.steps) evaluate();
+    if (step_ == plan_.steps) {
+      account(method_->finish(replica_.parameters(), info(step_ - 1)));
+      evaluate();
+    }
     checkpoint();
-    if (rank_ == 0 && step_ == plan_.steps && !plan_.output.folder.empty())
-      write_file(plan_.path("model.lac"), write_state(parameters()).view());
+    if (step_ == plan_.steps && !plan_.output.folder.empty()) write_model();
   }
 
   Result result() const { return {evaluations_, step_, plan_.steps, count_of(replica_.model())}; }
 
  private:
-  // gradient -> mean over ranks -> update. A step with NaN or Inf on any rank changes nothing.
+  // gradient -> what the recipe makes of it.
   void one_step() {
     Stopwatch watch;
     loss_sum_ += replica_.learn(plan_.data.train, batches_.at(step_, rank_));
     ++loss_count_;
     totals_.compute_seconds += watch.lap();
     if (rank_ == 0 && std::ranges::count(plan_.output.record, step_) > 0) record();
-    const float lr = schedule_.at(step_);
-    watch.lap();
-    const StepStats stats =
-        aggregator_->average(replica_.gradient(), {step_, lr, replica_.parameters()});
-    watch.lap();
-    if (stats.finite) optimizer_->update(replica_.parameters(), replica_.gradient(), lr, step_);
-    totals_.update_seconds += watch.lap();
+    const StepStats stats = method_->step(replica_.parameters(), replica_.gradient(), info(step_));
     skipped_ += !stats.finite;
     residual_norm_ = stats.residual_norm;
+    account(stats);
+  }
+
+  StepInfo info(std::uint64_t step) const { return {.step = step, .lr = schedule_.at(step)}; }
+
+  void account(const StepStats& stats) {
     totals_.wire_bytes += stats.wire_bytes;
     totals_.traffic_bytes += stats.traffic_bytes;
     totals_.dense_bytes += stats.dense_bytes;
     totals_.rounds += stats.rounds;
+    totals_.up_bytes += stats.up_bytes;
+    totals_.down_bytes += stats.down_bytes;
     totals_.compress_seconds += stats.compress_seconds;
     totals_.exchange_seconds += stats.exchange_seconds;
     totals_.decompress_seconds += stats.decompress_seconds;
+    totals_.update_seconds += stats.update_seconds;
   }
 
-  // Equal bit for bit after every step: checked, not assumed. All learn here that one is to stop.
+  // Equal bit for bit, where they are to be: checked, not assumed. All learn here that one is to
+  // stop.
   void compare_replicas() {
     const auto p = replica_.parameters();
     const std::uint32_t mine[] = {
@@ -140,7 +145,7 @@ class Worker {
     const auto all = gather(mine, "all_gather of fingerprints");
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       stopping_ |= all[rank][1] != 0;
-      if (all[rank][0] != all[0][0])
+      if (method_->replicas_equal() && all[rank][0] != all[0][0])
         throw DataError("after step " + std::to_string(step_) + " rank " + std::to_string(rank) +
                         "'s replica differs from rank 0's");
     }
@@ -167,13 +172,22 @@ class Worker {
   void evaluate() {
     if (!evaluations_.empty() && evaluations_.back().step == step_) return;
     const std::size_t images = plan_.data.test.count(), ranks = plan_.settings.workers;
-    const Score score =
-        replica_.score(plan_.data.test, images * rank_ / ranks, images * (rank_ + 1) / ranks);
-    const double mine[] = {static_cast<double>(score.correct), score.loss, loss_sum_,
-                           static_cast<double>(loss_count_)};
-    double sum[4] = {};
+    const auto score = [&] {
+      return replica_.score(plan_.data.test, images * rank_ / ranks, images * (rank_ + 1) / ranks);
+    };
+    const Score own = score();
+    Score mean = own;
+    if (!method_->replicas_equal()) {
+      auto other = mean_model();
+      std::ranges::swap_ranges(other, replica_.parameters());
+      mean = score();
+      std::ranges::swap_ranges(other, replica_.parameters());
+    }
+    const double mine[] = {static_cast<double>(mean.correct), mean.loss, loss_sum_,
+                           static_cast<double>(loss_count_), static_cast<double>(own.correct)};
+    double sum[5] = {};
     for (const auto& part : gather(mine, "all_gather of scores"))
-      for (std::size_t i = 0; i < 4; ++i) sum[i] += part[i];
+      for (std::size_t i = 0; i < 5; ++i) sum[i] += part[i];
     const double n = static_cast<double>(images);
     evaluations_.push_back(
         {.step = step_,
@@ -181,6 +195,7 @@ class Worker {
          .loss = sum[3] > 0 ? sum[2] / sum[3] : sum[1] / n,
          .test_loss = sum[1] / n,
          .accuracy = sum[0] / n,
+         .worker_accuracy = sum[4] / n,
          .residual_norm = residual_norm_,
          .skipped = skipped_,
          .totals = totals_});
@@ -197,10 +212,22 @@ class Worker {
     write_file(plan_.path("metrics.jsonl"), as_bytes(lines));
   }
 
-  State parameters() {
+  // The mean of all replicas, the same on all ranks; this rank's own where all are equal.
+  std::vector<float> mean_model() {
+    const auto own = replica_.parameters();
+    std::vector<float> mean(own.begin(), own.end());
+    if (method_->replicas_equal()) return mean;
+    transport_.all_reduce(mean, deadline("all_reduce of models"));
+    for (float& value : mean) value /= static_cast<float>(plan_.settings.workers);
+    return mean;
+  }
+
+  void write_model() {
+    const auto model = mean_model();
+    if (rank_ != 0) return;
     State state;
-    save_tensors("parameters", replica_.model(), replica_.parameters(), state);
-    return state;
+    save_tensors("parameters", replica_.model(), model, state);
+    write_file(plan_.path("model.lac"), write_state(state).view());
   }
 
   void checkpoint() {
@@ -208,7 +235,8 @@ class Worker {
     const double loss[] = {loss_sum_};
     std::vector<double> losses;
     for (const auto& of_rank : gather(loss, "all_gather of losses")) losses.push_back(of_rank[0]);
-    std::vector<State> memories = memories_of_all();
+    Saved saved = method_->save(replica_.parameters());
+    std::vector<State> own = gather_states(saved.own);
     if (rank_ == 0)
       write_checkpoint(plan_.path("checkpoint.lac"), {.settings = plan_.settings_text,
                                                       .step = step_,
@@ -217,14 +245,13 @@ class Worker {
                                                       .loss_count = loss_count_,
                                                       .skipped = skipped_,
                                                       .evaluations = evaluations_,
-                                                      .parameters = parameters(),
-                                                      .optimizer = optimizer_->save(),
-                                                      .memories = std::move(memories)});
+                                                      .common = std::move(saved.common),
+                                                      .own = std::move(own)});
   }
 
-  // On rank 0 every rank's memory, by rank; on the others nothing.
-  std::vector<State> memories_of_all() {
-    const Buffer mine = write_state(aggregator_->save());
+  // On rank 0 every rank's state, by rank; on the others nothing.
+  std::vector<State> gather_states(const State& state) {
+    const Buffer mine = write_state(state);
     const std::uint64_t size[] = {mine.size()};
     const auto sizes = gather(size, "all_gather of sizes");
     std::vector<Buffer> all(rank_ == 0 ? sizes.size() : 0);
@@ -232,19 +259,15 @@ class Worker {
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       receives.push_back({static_cast<int>(rank), all[rank].reset(sizes[rank][0])});
     const std::vector<Send> sends(rank_ == 0 ? 0 : 1, Send{0, mine.view()});
-    transport_.exchange(sends, receives, deadline("exchange of memories"));
-    std::vector<State> memories;
+    transport_.exchange(sends, receives, deadline("exchange of states"));
+    std::vector<State> states;
     for (std::size_t rank = 0; rank < all.size(); ++rank)
-      memories.push_back(read_state(rank == 0 ? mine.view() : all[rank].view()));
-    return memories;
+      states.push_back(read_state(rank == 0 ? mine.view() : all[rank].view()));
+    return states;
   }
 
   void restore(const Checkpoint& c) {
-    expect_state(c.parameters, {"parameters"}, replica_.model());
-    const auto values = load_tensors("parameters", replica_.model(), c.parameters);
-    std::ranges::copy(values, replica_.parameters().begin());
-    optimizer_->load(c.optimizer);
-    aggregator_->load(c.memories.at(rank_));
+    method_->load({c.common, c.own.at(rank_)}, replica_.parameters());
     step_ = c.step;
     totals_ = c.totals;
     loss_sum_ = c.loss_sums.at(rank_);
@@ -274,8 +297,7 @@ class Worker {
   std::size_t rank_;
   Replica replica_;
   Batches batches_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Aggregator> aggregator_;
+  std::unique_ptr<Method> method_;
   Schedule schedule_;
   std::uint64_t step_ = 0, loss_count_ = 0, skipped_ = 0;
   double loss_sum_ = 0, residual_norm_ = 0;

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "laconic/exchange/recipe.h"
+#include "laconic/recipes/method.h"
 #include "laconic/trainer/batches.h"
 #include "laconic/trainer/data.h"
 #include "laconic/trainer/metrics.h"
-#include "laconic/trainer/optimizer.h"
+#include "laconic/trainer/schedule.h"
 
 namespace laconic::trainer {
 
@@ -62,8 +62,9 @@ struct Result {
 };
 
 // The same settings and data give the same model, bit for bit, however often the run is stopped and
-// resumed. After every step all replicas are compared; a difference is an error. Throws what a
-// worker threw.
+// resumed. After every step of which a recipe says that replicas are equal they are compared; a
+// difference is an error. Where they are not, the run's model is their mean. Throws what a worker
+// threw.
 Result train(const Settings& settings, const Data& data, const Output& output,
              const Observer& observer);
 

@@ -9,10 +9,11 @@
 
 #include "../support.h"
 #include "laconic/base/file.h"
+#include "laconic/recipes/optimizer.h"
 #include "laconic/trainer/batches.h"
 #include "laconic/trainer/checkpoint.h"
 #include "laconic/trainer/data.h"
-#include "laconic/trainer/optimizer.h"
+#include "laconic/trainer/schedule.h"
 
 namespace laconic::trainer {
 namespace {
@@ -177,17 +178,15 @@ TEST(Checkpoint, ComesBackWholeAndEveryDamageIsFound) {
                .loss_count = 3,
                .skipped = 4,
                .evaluations = {some_evaluation()},
-               .parameters = {{"parameters/a", {1, 2}}},
-               .optimizer = {{"velocity/a", {3}}},
-               .memories = {{{"feedback/a", {5}}}, {}}};
+               .common = {{"parameters/a", {1, 2}}, {"optimizer:velocity/a", {3}}},
+               .own = {{{"exchange:feedback/a", {5}}}, {}}};
   write_checkpoint(path, c);
   const auto back = read_checkpoint(path);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->step, 12U);
   EXPECT_EQ(back->loss_sums, c.loss_sums);
-  EXPECT_EQ(back->parameters, c.parameters);
-  EXPECT_EQ(back->optimizer, c.optimizer);
-  EXPECT_EQ(back->memories, c.memories);
+  EXPECT_EQ(back->common, c.common);
+  EXPECT_EQ(back->own, c.own);
   EXPECT_EQ(write_evaluation(back->evaluations.at(0)), write_evaluation(c.evaluations[0]));
 
   const Buffer good = read_file(path);

@@ -1,5 +1,4 @@
-// Optimisers over a flat model, and the learning rate of a step. Their state is saved by tensor
-// name.
+// Optimisers over a flat model. Their state is saved by tensor name.
 #pragma once
 
 #include <memory>
@@ -8,7 +7,7 @@
 
 #include "laconic/memory/memory.h"
 
-namespace laconic::trainer {
+namespace laconic {
 
 struct OptimizerOptions {
   std::string kind = "sgd";  // sgd or adamw
@@ -23,6 +22,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
   virtual void update(std::span<float> parameters, std::span<const float> gradient, float lr,
                       std::uint64_t step) = 0;
+  // What a memory may mask (StepInfo::momentum); empty when there is none.
+  virtual std::span<float> momentum() { return {}; }
   virtual State save() const = 0;
   virtual void load(const State& state) = 0;
 };
@@ -30,16 +31,4 @@ class Optimizer {
 // Throws UsageError for a kind or value that is not allowed.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const Model& model);
 
-struct Schedule {
-  float lr = 0.05F;
-  std::uint64_t warmup = 0;  // steps of linear warm-up
-  std::string decay =
-      "constant";           // constant, linear or cosine, from the end of warm-up to the last step
-  std::uint64_t steps = 1;  // of the whole run
-
-  float at(std::uint64_t step) const;
-};
-
-void check_schedule(const Schedule& schedule);
-
-}  // namespace laconic::trainer
+}  // namespace laconic

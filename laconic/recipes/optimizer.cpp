@@ -1,13 +1,12 @@
 // SGD with momentum, and AdamW.
-#include "laconic/trainer/optimizer.h"
+#include "laconic/recipes/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "laconic/base/errors.h"
 
-namespace laconic::trainer {
+namespace laconic {
 namespace {
 
 class Sgd : public Optimizer {
@@ -25,6 +24,8 @@ class Sgd : public Optimizer {
       x[i] -= lr * (options_.nesterov ? g + m * v : v);
     }
   }
+
+  std::span<float> momentum() override { return velocity_; }
 
   State save() const override {
     State state;
@@ -100,18 +101,4 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const
   throw UsageError("no optimiser '" + options.kind + "'; known: adamw sgd");
 }
 
-void check_schedule(const Schedule& schedule) {
-  require(schedule.lr > 0 && std::isfinite(schedule.lr), "learning rate", schedule.lr, "above 0");
-  if (schedule.decay != "constant" && schedule.decay != "linear" && schedule.decay != "cosine")
-    throw UsageError("no decay '" + schedule.decay + "'; known: constant cosine linear");
-}
-
-float Schedule::at(std::uint64_t step) const {
-  if (step < warmup) return lr * static_cast<float>(step + 1) / static_cast<float>(warmup + 1);
-  if (decay == "constant" || steps <= warmup) return lr;
-  const double part = static_cast<double>(step - warmup) / static_cast<double>(steps - warmup);
-  const double factor = decay == "linear" ? 1 - part : (1 + std::cos(std::numbers::pi * part)) / 2;
-  return static_cast<float>(lr * std::max(0.0, factor));
-}
-
-}  // namespace laconic::trainer
+}  // namespace laconic

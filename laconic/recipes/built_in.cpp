@@ -1,0 +1,209 @@
+// The built-in recipes.
+#include "laconic/recipes/recipe.h"
+
+namespace laconic {
+namespace {
+
+// A few steps with more than the density that comes after: Lin et al., DGC (arXiv 1712.01887),
+// section 3.3.
+const std::vector<std::string> kDgcWarmup = {"30 topk:0.25", "60 topk:0.0625", "90 topk:0.015625",
+                                             "120 topk:0.004"};
+
+Tuning rate(double lr) {
+  Tuning tuning;
+  tuning.lr = lr;
+  return tuning;
+}
+
+// Of the optimiser, where the memory carries it or feedback takes its place.
+Tuning no_momentum(double lr = 0.05) {
+  Tuning tuning = rate(lr);
+  tuning.momentum = 0;
+  return tuning;
+}
+
+Tuning adamw(double lr) {
+  Tuning tuning = rate(lr);
+  tuning.optimizer = "adamw";
+  return tuning;
+}
+
+// Eight workers with half the batch: the images of a step are as many as with four.
+Tuning gossip(double lr) {
+  Tuning tuning = rate(lr);
+  tuning.workers = 8;
+  tuning.batch = 16;
+  return tuning;
+}
+
+void add_averaging(std::vector<Recipe>& all) {
+  all.push_back({.name = "dense",
+                 .exchange = "dense",
+                 .summary = "Uncompressed: ring all-reduce of float32."});
+  all.push_back({.name = "half", .op = "half", .summary = "16-bit floats, scaled per block."});
+  all.push_back({.name = "natural", .op = "natural", .summary = "Natural compression, 9 bits."});
+  all.push_back({.name = "natural-8",
+                 .op = "natural:8",
+                 .summary = "Natural compression in a window, 8 bits."});
+  all.push_back({.name = "natural-entropy",
+                 .op = "natural+entropy",
+                 .summary = "Natural compression, entropy-coded."});
+  all.push_back({.name = "natural-feedback",
+                 .op = "natural:nearest+entropy",
+                 .memory = "feedback",
+                 .summary = "Nearest powers of two with error feedback, entropy-coded."});
+  all.push_back(
+      {.name = "natural-sharded",
+       .op = "natural",
+       .exchange = "sharded",
+       .summary = "Natural compression both ways between owners of shards; traffic does not grow "
+                  "with ranks."});
+  all.push_back({.name = "natural-bidirectional",
+                 .op = "natural",
+                 .exchange = "server",
+                 .summary = "Natural compression both ways through rank 0."});
+  all.push_back({.name = "natural-dithering",
+                 .op = "bucket:512+dithering:4",
+                 .summary = "Natural dithering of buckets of 512, four levels and zero."});
+  all.push_back(
+      {.name = "grid",
+       .op = "grid",
+       .summary = "Natural compression's guarantee, certified, in a fraction of its bits."});
+  all.push_back({.name = "terngrad",
+                 .op = "bucket:512+terngrad",
+                 .summary = "Signs and zeros, at random, per bucket of 512."});
+  all.push_back({.name = "qsgd",
+                 .op = "bucket:512+qsgd:4,max",
+                 .summary = "Four levels and zero, at random, per bucket of 512."});
+  all.push_back({.name = "signsgd-ef",
+                 .op = "sign",
+                 .memory = "feedback",
+                 .training = rate(0.01),
+                 .summary = "One bit per entry and a scale per tensor, with error feedback."});
+  all.push_back(
+      {.name = "topk-natural",
+       .op = "topk:0.01+natural",
+       .memory = "dgc",
+       .training = no_momentum(),
+       .summary = "The largest 1 %, as powers of two, with momentum before compression."});
+  all.push_back({.name = "dgc",
+                 .op = "topk:0.001",
+                 .memory = "dgc",
+                 .warmup = kDgcWarmup,
+                 .training = no_momentum(),
+                 .summary = "Deep gradient compression: the largest 0.1 % after a warm-up."});
+  all.push_back({.name = "gmc",
+                 .op = "topk:0.01",
+                 .memory = "gmc",
+                 .training = no_momentum(),
+                 .summary = "The largest 1 % of gradients with the momentum of the global model."});
+  all.push_back({.name = "threshold",
+                 .op = "threshold:0.001",
+                 .memory = "dgc",
+                 .training = no_momentum(),
+                 .summary = "All entries of at least 0.001, with momentum before compression."});
+  all.push_back(
+      {.name = "adaptive",
+       .op = "adaptive",
+       .memory = "dgc",
+       .training = no_momentum(),
+       .summary = "Entries of at least half the largest, with momentum before compression."});
+  all.push_back({.name = "randomk",
+                 .op = "randomk:0.01,unscaled",
+                 .memory = "dgc",
+                 .exchange = "summed",
+                 .training = no_momentum(),
+                 .summary = "1 % of entries at positions all ranks share, added on their way."});
+  all.push_back({.name = "spardl",
+                 .op = "topk:0.01",
+                 .memory = "feedback",
+                 .exchange = "sparse",
+                 .training = no_momentum(),
+                 .summary =
+                     "The largest 1 % of sums around a ring, what is dropped kept where it was "
+                     "dropped."});
+  all.push_back({.name = "stc",
+                 .op = "stc:0.01",
+                 .memory = "feedback",
+                 .exchange = "server",
+                 .down_memory = "feedback",
+                 .training = no_momentum(),
+                 .summary =
+                     "Sparse ternary compression of 1 % both ways through rank 0, feedback on both "
+                     "sides."});
+  all.push_back({.name = "sbc1",
+                 .op = "sbc:0.001",
+                 .memory = "dgc",
+                 .training = no_momentum(),
+                 .summary = "Sparse binary compression of 0.1 % in every step."});
+  all.push_back({.name = "sbc2",
+                 .op = "sbc:0.01",
+                 .memory = "feedback:masking=on",
+                 .delay = 10,
+                 .summary = "Sparse binary compression of 1 % every 10 steps."});
+  all.push_back({.name = "sbc3",
+                 .op = "sbc:0.01",
+                 .memory = "feedback:masking=on",
+                 .delay = 100,
+                 .summary = "Sparse binary compression of 1 % every 100 steps."});
+  all.push_back({.name = "diloco",
+                 .exchange = "dense",
+                 .delay = 30,
+                 .outer = "nesterov:0.9,0.7",
+                 .training = adamw(0.001),
+                 .summary = "30 local steps of AdamW, Nesterov outside, uncompressed."});
+  all.push_back(
+      {.name = "sparseloco",
+       .op = "chunk:4096,kept=64+uniform:2",
+       .memory = "feedback:0.95",
+       .delay = 30,
+       .training = adamw(0.001),
+       .summary = "30 local steps of AdamW, 64 of 4096 entries in 2 bits, decayed feedback."});
+  all.push_back({.name = "powersgd",
+                 .exchange = "powersgd",
+                 .summary = "Matrices as factors of rank 2, averaged by all-reduce."});
+}
+
+void add_mixing(std::vector<Recipe>& all) {
+  all.push_back({.name = "dpsgd",
+                 .mixer = "dpsgd",
+                 .training = gossip(0.05),
+                 .summary = "Plain gossip on a ring: whole models to both neighbours."});
+  all.push_back({.name = "choco-sign",
+                 .op = "sign",
+                 .mixer = "choco:0.45",
+                 .training = gossip(0.05),
+                 .summary = "CHOCO on a ring, one bit per entry."});
+  all.push_back({.name = "choco-topk",
+                 .op = "topk:0.01",
+                 .mixer = "choco:0.2",
+                 .training = gossip(0.05),
+                 .summary = "CHOCO on a ring, the largest 1 %."});
+  all.push_back({.name = "deepsqueeze-sign",
+                 .op = "sign",
+                 .mixer = "deepsqueeze:0.1",
+                 .training = gossip(0.05),
+                 .summary = "DeepSqueeze on a ring, one bit per entry."});
+  all.push_back({.name = "moniqua",
+                 .mixer = "moniqua:0.25,0.05",
+                 .training = gossip(0.05),
+                 .summary = "Moniqua on a ring, two bits per entry."});
+  all.push_back({.name = "powergossip",
+                 .mixer = "powergossip",
+                 .training = gossip(0.05),
+                 .summary = "PowerGossip on a ring: products of rank 1 of model differences."});
+}
+
+}  // namespace
+
+const std::vector<Recipe>& recipes() {
+  static const std::vector<Recipe> list = [] {
+    std::vector<Recipe> all;
+    add_averaging(all);
+    add_mixing(all);
+    return all;
+  }();
+  return list;
+}
+
+}  // namespace laconic

@@ -1,0 +1,81 @@
+// A recipe: the value that names a whole method. Readable from JSON, stored in checkpoints, agreed
+// by all ranks at start-up.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "laconic/exchange/gossip/mixer.h"
+
+namespace laconic {
+
+// What a recipe was tuned with. A training run takes it unless it is told otherwise.
+struct Tuning {
+  std::string optimizer = {};  // empty: the run's own
+  std::optional<double> lr = {}, momentum = {};
+  std::uint64_t workers = 0, batch = 0;  // 0: the run's own
+
+  friend bool operator==(const Tuning&, const Tuning&) = default;
+};
+
+struct Recipe {
+  std::string name;
+  std::string op = "identity", memory = "none", layout = "tensor", exchange = "gather";
+  std::string down = {};                 // the operator of the way back; empty: op
+  std::string down_memory = "none";      // and the memory beside it
+  std::vector<std::string> rules = {};   // as parse_rule reads them
+  std::vector<std::string> warmup = {};  // "STEP SPEC": before that step SPEC stands for op
+  // Local steps: ranks train on their own and average what has changed every `delay` steps.
+  std::uint64_t delay = 1;
+  std::string outer = "none";  // what takes the averaged change as its gradient
+  // Without a centre: neighbours in a topology mix their models, and there is no exchange.
+  std::string mixer = {}, topology = "ring";
+  Tuning training = Tuning();
+  std::string summary = {};  // one sentence
+
+  friend bool operator==(const Recipe&, const Recipe&) = default;
+};
+
+// The built-in recipes, in the order in which a comparison shows them.
+const std::vector<Recipe>& recipes();
+
+// The slices and operators a recipe stands for, after its warm-up.
+Plan make_plan(const Recipe& recipe, const Model& model);
+
+// A built-in recipe by its name, or one's own from a file whose name ends in .json.
+Recipe find_recipe(const std::string& name_or_file);
+
+// One JSON object with the names of the members above as keys; "training" is an object too. All but
+// name may be missing. Throws UsageError for anything else, naming the key.
+Recipe read_recipe(std::string_view json);
+std::string write_recipe(const Recipe& recipe);
+
+// Throws UsageError unless the parts are known, well-formed and go together.
+void check_recipe(const Recipe& recipe);
+
+// What every rank must have in common before the first step.
+struct Agreement {
+  Model model;
+  Recipe recipe;
+  std::uint64_t seed = 0;
+  double timeout_seconds = 60;
+  unsigned threads = 1;
+};
+
+// Ranks compare notes: throws UsageError on every rank, naming one that differs and in what, unless
+// program version, recipe, model and seed are the same everywhere.
+void agree(const Agreement& agreement, Transport& transport);
+
+// The exchange a recipe stands for, after all ranks have agreed. With local steps, what it averages
+// are the changes of a whole round: make_method (method.h) does that. Throws UsageError for a
+// recipe with a mixer.
+std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport);
+
+// The mixer a recipe stands for, after all ranks have agreed. Throws UsageError for one without.
+std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transport);
+
+}  // namespace laconic

@@ -1,0 +1,27 @@
+// Warm-up and decay.
+#include "laconic/trainer/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "laconic/base/errors.h"
+
+namespace laconic::trainer {
+
+void check_schedule(const Schedule& schedule) {
+  if (!(schedule.lr > 0 && std::isfinite(schedule.lr)))
+    throw UsageError("learning rate " + std::to_string(schedule.lr) + "; allowed: above 0");
+  if (schedule.decay != "constant" && schedule.decay != "linear" && schedule.decay != "cosine")
+    throw UsageError("no decay '" + schedule.decay + "'; known: constant cosine linear");
+}
+
+float Schedule::at(std::uint64_t step) const {
+  if (step < warmup) return lr * static_cast<float>(step + 1) / static_cast<float>(warmup + 1);
+  if (decay == "constant" || steps <= warmup) return lr;
+  const double part = static_cast<double>(step - warmup) / static_cast<double>(steps - warmup);
+  const double factor = decay == "linear" ? 1 - part : (1 + std::cos(std::numbers::pi * part)) / 2;
+  return static_cast<float>(lr * std::max(0.0, factor));
+}
+
+}  // namespace laconic::trainer

@@ -15,11 +15,37 @@ TEST(Recipe, BuiltInOnesMakeAggregatorsAndSurviveJson) {
     EXPECT_EQ(read_recipe(write_recipe(recipe)), recipe);
     EXPECT_EQ(find_recipe(recipe.name), recipe);
     EXPECT_FALSE(recipe.summary.empty());
+    if (!recipe.mixer.empty()) continue;
     auto ends = make_thread_transports(1);
     const auto aggregator = make_aggregator({.model = model, .recipe = recipe}, *ends[0]);
-    std::vector<float> gradient = gaussian(330);
-    EXPECT_TRUE(aggregator->average(gradient, {}).finite);
+    std::vector<float> gradient = gaussian(330), momentum(330);
+    const StepInfo info{.lr = 0.1F, .parameters = gradient, .momentum = momentum};
+    EXPECT_TRUE(aggregator->average(gradient, info).finite);
   }
+}
+
+TEST(Recipe, AMixerLeavesNoRoomForAnExchange) {
+  const auto refusal = [](const std::string& rest) {
+    return message_of<UsageError>(
+        [&] { read_recipe(R"({"name":"x","mixer":"dpsgd",)" + rest + "}"); });
+  };
+  EXPECT_EQ(refusal(R"("memory":"feedback")"),
+            "recipe 'x' mixes models by 'dpsgd'; its memory must be left out, not 'feedback'");
+  for (const char* rest :
+       {R"("exchange":"dense")", R"("down":"natural")", R"("delay":2)",
+        R"("down_memory":"feedback")", R"("outer":"momentum")", R"("warmup":["3 natural"])"})
+    EXPECT_NE(refusal(rest).find("must be left out"), std::string::npos) << rest;
+  auto ends = make_thread_transports(2);
+  EXPECT_EQ(
+      message_of<UsageError>([&] {
+        make_aggregator(Agreement{.model = {}, .recipe = find_recipe("dpsgd")}, *ends[0]);
+      }),
+      "recipe 'dpsgd' mixes models by 'dpsgd' and averages nothing; allowed: a recipe without "
+      "mixer");
+  EXPECT_EQ(message_of<UsageError>([&] {
+              make_mixer(Agreement{.model = {}, .recipe = find_recipe("natural")}, *ends[0]);
+            }),
+            "recipe 'natural' has no mixer; it averages by exchange 'gather'");
 }
 
 TEST(Recipe, MistakesAreNamed) {
@@ -31,7 +57,18 @@ TEST(Recipe, MistakesAreNamed) {
   EXPECT_EQ(refusal("{}"), "a recipe needs a 'name'");
   EXPECT_EQ(refusal(R"({"name":"x","operator":"natural"})"),
             "a recipe has no 'operator'; allowed: name op memory layout exchange down down_memory "
-            "rules warmup summary");
+            "rules warmup delay outer mixer topology summary training");
+  EXPECT_EQ(refusal(R"({"name":"x","delay":0})"), "a recipe's 'delay' is 0; allowed: 1 or more");
+  EXPECT_EQ(refusal(R"({"name":"x","delay":-1})"),
+            "a recipe's 'delay' must be a whole number, 0 or above, not -1");
+  EXPECT_NE(refusal(R"({"name":"x","outer":"adam"})").find("no outer optimiser 'adam'"),
+            std::string::npos);
+  EXPECT_EQ(refusal(R"({"name":"x","training":{"lr":"fast"}})"),
+            "a recipe's 'training.lr' must be a number, not \"fast\"");
+  EXPECT_EQ(refusal(R"({"name":"x","training":{"rate":1}})"),
+            "a recipe's 'training' has no 'rate'; allowed: optimizer lr momentum workers batch");
+  EXPECT_EQ(refusal(R"({"name":"x","training":3})"),
+            "a recipe's 'training' must be an object, not 3");
   EXPECT_EQ(refusal(R"({"name":"x","op":3})"), "a recipe's 'op' must be text, not 3");
   EXPECT_NE(refusal(R"({"name":"x","op":"natrual"})").find("no operator 'natrual'"),
             std::string::npos);

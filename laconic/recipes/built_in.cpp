@@ -154,7 +154,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .summary = "30 local steps of AdamW, Nesterov outside, uncompressed."});
   all.push_back(
       {.name = "sparseloco",
-       .op = "chunk:4096,kept=64+uniform:2",
+       .op = "chunk:4096,kept=64+sign",
        .memory = "feedback:0.95",
        .delay = 30,
        .training = adamw(0.001),

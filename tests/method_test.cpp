@@ -3,62 +3,17 @@
 
 #include <algorithm>
 
+#include "courses.h"
 #include "laconic/recipes/outer.h"
-#include "ranks.h"
 
 namespace laconic::testing {
 namespace {
-
-const Model kModel = {{"w", {8, 5}}, {"b", {8}}};
-constexpr std::size_t kCount = 48;
-
-std::vector<float> gradient_of(int rank, std::uint64_t step) {
-  return gaussian(kCount, 0.5F, 1 + step * 97 + static_cast<std::uint64_t>(rank));
-}
 
 // Whole numbers: sums and differences of them are exact.
 std::vector<float> whole_gradient_of(int rank, std::uint64_t step) {
   auto g = gradient_of(rank, step);
   for (float& value : g) value = std::round(16 * value);
   return g;
-}
-
-using GradientOf = std::function<std::vector<float>(int rank, std::uint64_t step)>;
-
-struct Course {
-  Recipe recipe;
-  OptimizerOptions optimizer = {.momentum = 0};
-  float lr = 0.125F;
-  std::uint64_t steps = 12;
-  GradientOf gradient = gradient_of;
-  std::uint64_t save_at = 0;  // above 0: there a new method goes on from what was saved
-};
-
-std::unique_ptr<Method> method_of(const Course& course, std::span<const float> start,
-                                  Transport& transport) {
-  return make_method({.model = kModel, .recipe = course.recipe, .seed = 5}, course.optimizer, start,
-                     transport);
-}
-
-// Every rank's model after the course.
-std::vector<std::vector<float>> run(const Course& course, int ranks) {
-  std::vector<std::vector<float>> models(static_cast<std::size_t>(ranks), gaussian(kCount));
-  expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
-    auto& x = models[static_cast<std::size_t>(transport.rank())];
-    auto method = method_of(course, x, transport);
-    for (std::uint64_t step = 0; step < course.steps; ++step) {
-      if (course.save_at > 0 && step == course.save_at) {
-        const Saved saved = method->save(x);
-        x = gaussian(kCount);
-        method = method_of(course, x, transport);
-        method->load(saved, x);
-      }
-      auto g = course.gradient(transport.rank(), step);
-      EXPECT_TRUE(method->step(x, g, {.step = step, .lr = course.lr}).finite);
-    }
-    method->finish(x, {.step = course.steps - 1, .lr = course.lr});
-  }));
-  return models;
 }
 
 void expect_near(std::span<const float> a, std::span<const float> b, double part) {
@@ -87,25 +42,21 @@ std::vector<float> synchronous(const Course& course, int ranks) {
 TEST(LocalSteps, OneStepAndNothingOutsideIsSynchronousSgd) {
   Course course{.recipe = {.name = "x", .exchange = "dense", .outer = "momentum:0,lr=1"}};
   expect_near(run(course, 4)[2], synchronous(course, 4), 1e-6);
-  course.gradient = whole_gradient_of;
-  const auto start_at_zero = [&](const std::string& outer) {
-    Course exact = course;
-    exact.recipe.outer = outer;
-    exact.lr = 0.25F;
-    std::vector<float> x(kCount);
-    auto ends = make_thread_transports(4);
-    std::vector<std::vector<float>> models(4, x);
-    expect_no_errors(with_ends(std::move(ends), [&](auto& end) {
-      auto& mine = models[static_cast<std::size_t>(end->rank())];
-      const auto method = method_of(exact, mine, *end);
-      for (std::uint64_t step = 0; step < exact.steps; ++step) {
-        auto g = whole_gradient_of(end->rank(), step);
-        method->step(mine, g, {.step = step, .lr = exact.lr});
+  // From 0 with a rate of 1/4, all is a multiple of 1/16.
+  const auto exact = [](const std::string& outer) {
+    const Course whole{.recipe = {.name = "x", .exchange = "dense", .outer = outer}};
+    std::vector<std::vector<float>> models(4, std::vector<float>(kCount));
+    expect_no_errors(on_ranks(4, [&](Transport& transport) {
+      auto& x = models[static_cast<std::size_t>(transport.rank())];
+      const auto method = method_of(whole, x, transport);
+      for (std::uint64_t step = 0; step < whole.steps; ++step) {
+        auto g = whole_gradient_of(transport.rank(), step);
+        method->step(x, g, {.step = step, .lr = 0.25F});
       }
     }));
-    return models[3];
+    return models;
   };
-  EXPECT_EQ(start_at_zero("momentum:0,lr=1"), start_at_zero("none"));
+  EXPECT_EQ(exact("momentum:0,lr=1"), exact("none"));
 }
 
 // Whatever the optimiser's momentum: its mean over ranks is the momentum of the mean.
@@ -255,10 +206,7 @@ TEST(LocalSteps, DecayedFeedbackCountsRounds) {
 TEST(Methods, GoOnFromWhatWasSavedBitForBit) {
   for (const Recipe& recipe : recipes()) {
     SCOPED_TRACE(recipe.name);
-    Course course{.recipe = recipe, .steps = 9};
-    if (recipe.delay > 1) course.recipe.delay = 4;
-    if (recipe.training.optimizer == "adamw") course.optimizer.kind = "adamw";
-    if (recipe.training.momentum.value_or(1) > 0) course.optimizer.momentum = 0.9F;
+    Course course = course_of(recipe);
     const auto straight = run(course, 4);
     course.save_at = 6;
     EXPECT_EQ(run(course, 4), straight);

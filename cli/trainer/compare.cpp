@@ -22,8 +22,20 @@ namespace {
 
 struct Options {
   std::string data = "fashion-mnist", link = "100mbit,1ms", report = "report.html";
-  std::vector<std::string> recipes = {"dense", "natural", "natural-entropy", "grid"};
-  std::uint64_t seeds = 2;
+  // One of each kind: a dozen runs of half a minute.
+  std::vector<std::string> recipes = {"dense",
+                                      "natural-entropy",
+                                      "natural-bidirectional",
+                                      "grid",
+                                      "qsgd",
+                                      "topk-natural",
+                                      "sbc2",
+                                      "powersgd",
+                                      "diloco",
+                                      "sparseloco",
+                                      "dpsgd",
+                                      "powergossip"};
+  std::uint64_t seeds = 1;
   trainer::Settings settings;
   SettingsFor settings_for;
   bool json = false;
@@ -249,10 +261,10 @@ const RegisterCommand command{{
     .attach =
         [](CLI::App& app) {
           const auto o = std::make_shared<Options>();
-          o->settings.evaluations = 5;
+          o->settings.evaluations = 4;
           app.add_option("--recipes", o->recipes, "Recipes to compare, built-in or FILE.json")
               ->delimiter(',')
-              ->default_str("dense,natural,natural-entropy,natural-feedback");
+              ->default_str(join(o->recipes, ","));
           app.add_option("--seeds", o->seeds, "Runs of each recipe, with seeds 1, 2, ...")
               ->capture_default_str();
           app.add_option("--link", o->link, "Link whose step time is computed: rate,latency")

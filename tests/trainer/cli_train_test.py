@@ -81,6 +81,36 @@ class Train(TrainerTest):
             *SMALL,
         )
 
+    def last_line(self, text, *args):
+        shown = self.ok("train", *text.split(), *SMALL, "--json", *args)
+        return json.loads(shown.splitlines()[-1])
+
+    def test_local_steps_send_once_a_round(self):
+        every = self.last_line("--op natural --exchange gather --steps 6")
+        rarely = self.last_line("--op natural --exchange gather --steps 6 --delay 3")
+        self.assertEqual(every["dense_bytes"], rarely["dense_bytes"])
+        self.assertAlmostEqual(every["wire_bytes"] / rarely["wire_bytes"], 3, delta=0.1)
+        outer = self.last_line("--exchange dense --steps 4 --delay 2 --outer nesterov:0.9,0.7")
+        self.assertGreater(outer["accuracy"], 0)
+
+    def test_gossip_tells_of_the_workers_too(self):
+        last = self.last_line("--mixer dpsgd --topology ring --steps 3")
+        self.assertNotEqual(last["worker_accuracy"], last["accuracy"])
+        shown = self.ok("train", "--recipe", "powergossip", "--steps", "3", *SMALL)
+        self.assertIn("(workers ", shown)
+
+    def test_both_directions_are_counted(self):
+        last = self.last_line("--recipe natural-bidirectional --steps 2")
+        self.assertGreater(last["up_bytes"], 0)
+        self.assertGreater(last["down_bytes"], 0)
+
+    def test_recipes_bring_what_they_were_tuned_with(self):
+        shown = self.ok("train", "--recipe", "dgc", "--steps", "2", *SMALL)  # momentum 0
+        self.assertIn("dgc:", shown)
+        self.refused(
+            2, "carries the momentum itself", *"train --recipe dgc --momentum 0.9".split(), *SMALL
+        )
+
     def test_interrupted_and_resumed_is_the_same_model(self):
         straight = f"{self.folder}/straight"
         args = ["train", "--recipe", "natural-feedback", "--steps", "400", *SMALL, "--out"]
@@ -134,6 +164,15 @@ class Train(TrainerTest):
         self.refused(2, "no recipe 'natrual'", "train", "--recipe", "natrual")
         self.refused(2, "no operator 'natrual'", "train", "--op", "natrual", "--steps", "2")
         self.refused(2, "learning rate", "train", "--lr", "-1", "--recipe", "dense")
+        self.refused(2, "no outer optimiser 'adam'", "train", "--outer", "adam", *SMALL)
+        self.refused(2, "no mixer 'gossip'", "train", "--mixer", "gossip", *SMALL)
+        self.refused(
+            2, "no topology 'rnig'", *"train --mixer dpsgd --topology rnig".split(), *SMALL
+        )
+        self.refused(
+            2, "a graph of 5 ranks", *"train --mixer dpsgd --topology ring:5".split(), *SMALL
+        )
+        self.refused(2, "must be left out", *"train --mixer dpsgd --delay 2".split(), *SMALL)
         self.refused(
             2,
             "cannot be recorded",

@@ -214,6 +214,7 @@ const RegisterExchange powersgd{{
                     .max = 64,
                     .whole = true,
                     .help = "columns of a factor"}},
+    .roles = {{kOwed, Kept::sum}, {kStart, Kept::same}},
     .make = [](Setup setup, const Args& args) -> std::unique_ptr<Aggregator> {
       return std::make_unique<PowerSgd>(std::move(setup), args);
     },

@@ -74,6 +74,7 @@ const RegisterMemory feedback{{
                     .help = "step: the residual is learning rate times gradient"}},
     .examples = {"feedback", "feedback:0.75", "feedback:bf16", "feedback:step",
                  "feedback:0.5,bf16,step"},
+    .roles = {{"feedback", Kept::sum}, {"feedback.step", Kept::sum}},
     .wants_contraction = true,
     .make = [](const Model& model, const Args& args) -> std::unique_ptr<Memory> {
       return std::make_unique<Feedback>(model, args);

@@ -1,63 +1,12 @@
 // A rank that dies or falls silent ends the step of all others with a sentence, and leaves no
 // trace.
-#include "exchange_support.h"
+#include "failures.h"
 #include "laconic/transports/faulty.h"
 
 namespace laconic::testing {
 namespace {
 
 constexpr int kRanks = 3;
-
-// One job of each exchange, with a memory if it takes one.
-std::vector<Job> one_of_each() {
-  std::vector<Job> jobs;
-  auto ends = make_thread_transports(1);
-  for (const ExchangeInfo& exchange : exchanges()) {
-    const std::size_t before = jobs.size();
-    for (const auto& [op, memory] : {std::pair("topk:0.1", "feedback"),
-                                     {"randomk:0.1,unscaled", "feedback"},
-                                     {"identity", "none"}}) {
-      const Job job{.op = op,
-                    .memory = memory,
-                    .exchange = exchange.name,
-                    .down_memory = exchange.has_way_back ? "feedback" : "none",
-                    .ranks = kRanks};
-      try {
-        make(job, *ends[0]);
-        jobs.push_back(job);
-        break;
-      } catch (const UsageError&) {  // the next one, then
-      }
-    }
-    EXPECT_EQ(jobs.size(), before + 1) << exchange.name;
-  }
-  return jobs;
-}
-
-// What one rank says of what it waited for, and how long it waited in the step that failed.
-struct End {
-  std::string sentence;
-  double seconds = 0;
-};
-
-// Steps until one fails; in that one neither gradient nor memory changes. A rank that needs nothing
-// more of the lost one in a step ends that step, so the next fails.
-End steps_until_failure(Aggregator& aggregator, int rank) {
-  for (std::uint64_t step = 0; step < 3; ++step) {
-    auto gradient = gradient_of(rank, step);
-    const auto before = gradient;
-    const State state = aggregator.save();
-    Stopwatch watch;
-    try {
-      aggregator.average(gradient, {.step = step});
-    } catch (const TransportError& error) {
-      EXPECT_EQ(gradient, before) << error.what();
-      EXPECT_EQ(aggregator.save(), state) << error.what();
-      return {error.what(), watch.lap()};
-    }
-  }
-  return {"went on"};
-}
 
 // All ranks' ends when this happens to one rank in an exchange of its own. Its aggregator goes with
 // its end, so that those who wait for it are told at once.
@@ -82,10 +31,6 @@ std::uint64_t exchanges_of_a_step(const Job& job, int rank) {
   return rounds;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Who waits for the lost rank names it. Who waits, around a ring, for one that has stopped because
 // of it names that one.
 void expect_sentences(const std::vector<End>& ends, int victim, const std::string& verb) {
@@ -103,7 +48,7 @@ void expect_sentences(const std::vector<End>& ends, int victim, const std::strin
 
 // At every point of a step, with all the time in the world: nobody waits for it.
 TEST(Failures, ARankThatDiesEndsAllWithASentence) {
-  for (const Job& job : one_of_each())
+  for (const Job& job : one_of_each(kRanks))
     for (const int victim : {0, 1})
       for (std::uint64_t at = 0; at < exchanges_of_a_step(job, victim); ++at) {
         SCOPED_TRACE(text_of(job) + ", rank " + std::to_string(victim) + " dies in exchange " +
@@ -120,7 +65,7 @@ TEST(Failures, ARankThatStallsEndsAllWithinTheirTime) {
   constexpr double kTimeout = 0.6, kStall = 1.2;
   constexpr int kVictim = 1;
   std::vector<std::thread> cases;
-  for (const Job& job : one_of_each()) {
+  for (const Job& job : one_of_each(kRanks)) {
     const std::uint64_t rounds = exchanges_of_a_step(job, kVictim);
     for (const std::uint64_t at : {std::uint64_t{0}, rounds / 2})
       cases.emplace_back([=] {

@@ -203,6 +203,18 @@ void text_seeds(const Folder& folder) {
   write(0, "spec-keys", as_bytes("natural:bits=8,rounding=nearest+entropy"));
   for (const Recipe& recipe : recipes())
     write(1, "recipe-" + recipe.name, as_bytes(write_recipe(recipe)));
+  write(1, "recipe-of-all-keys",
+        as_bytes(write_recipe({.name = "mine",
+                               .op = "topk:0.01+natural",
+                               .memory = "dgc:0.5,clip=2",
+                               .layout = "fused:4M",
+                               .exchange = "server",
+                               .down = "stc:0.01",
+                               .down_memory = "feedback:0.5",
+                               .rules = {"name=*.bias,max=1024,op=identity", "max_rank=1,op=half"},
+                               .warmup = {"100 natural", "200 topk:0.1"},
+                               .summary = "\"\\ \u00e9\n"})));
+  write(1, "recipe-of-a-name", as_bytes(R"({"name": "mine"})"));
   for (const auto dtype : {NpyDtype::float16, NpyDtype::float32, NpyDtype::float64}) {
     const std::vector<std::uint64_t> shape = {2, 3};
     Buffer out;
@@ -210,6 +222,12 @@ void text_seeds(const Folder& folder) {
     write(2, "npy-" + std::to_string(static_cast<int>(dtype)), out.view());
   }
   write(3, "state", write_state({{"feedback/a", entries(5)}, {"feedback/b", {}}}).view());
+  write(3, "state-of-an-owner",
+        write_state({{"dgc/a", entries(5)},
+                     {"dgc.momentum/a", entries(5)},
+                     {"down.feedback/a", entries(5)},
+                     {"gmc.parameters/b", {}}})
+            .view());
 }
 
 }  // namespace

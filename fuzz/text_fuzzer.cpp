@@ -4,6 +4,7 @@
 
 #include "fuzz/fuzz.h"
 #include "laconic/base/npy.h"
+#include "laconic/exchange/redistribute.h"
 #include "laconic/memory/memory.h"
 #include "laconic/recipes/recipe.h"
 
@@ -53,6 +54,7 @@ void state(ByteView bytes) {
                                                     std::as_bytes(std::span(b.second)));
   };
   require(std::ranges::equal(read, again, same), "a state comes back, bit for bit");
+  accepts([&] { require(redistribute({read, read}, 3).size() == 3, "three ranks get a state"); });
 }
 
 }  // namespace

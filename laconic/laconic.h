@@ -12,6 +12,7 @@
 #include "laconic/exchange/aggregator.h"
 #include "laconic/exchange/gossip/mixer.h"
 #include "laconic/exchange/gossip/spectrum.h"
+#include "laconic/exchange/redistribute.h"
 #include "laconic/frame/frame.h"
 #include "laconic/kernels/cpu.h"
 #include "laconic/layout/layout.h"

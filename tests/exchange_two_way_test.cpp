@@ -50,61 +50,6 @@ TEST(Shards, CoverTheModelInOrder) {
     }
 }
 
-const Model kLarge = {
-    {"a", {300, 100}}, {"b", {100}}, {"c", {64, 500}}, {"d", {17}}, {"e", {400, 90}}};
-
-struct Costs {
-  double total = 0, largest = 0;  // traffic over all ranks, and of the one that sends most
-  StepStats stats;                // of rank 0
-};
-
-Costs costs_of(const char* exchange, const char* op, int ranks, const char* layout = "split:500") {
-  std::vector<StepStats> stats(static_cast<std::size_t>(ranks));
-  expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
-    const auto aggregator =
-        make_aggregator(exchange, {.transport = transport,
-                                   .model = kLarge,
-                                   .plan = make_plan(kLarge, layout, parse_operator(op))});
-    const auto rank = static_cast<std::size_t>(transport.rank());
-    auto gradient = gaussian(count_of(kLarge), 1, rank);
-    stats[rank] = aggregator->average(gradient, {});
-    EXPECT_EQ(stats[rank].traffic_bytes, transport.bytes_sent());
-  }));
-  Costs costs{.stats = stats[0]};
-  for (const StepStats& each : stats) {
-    costs.total += static_cast<double>(each.traffic_bytes);
-    costs.largest = std::max(costs.largest, static_cast<double>(each.traffic_bytes));
-  }
-  return costs;
-}
-
-// Egress of a rank in dense gradients, the mean over ranks: dense 2 (n-1)/n, gather (n-1) c,
-// sharded 2 (n-1)/n c. Headers, tables and lengths come on top.
-TEST(Traffic, IsWhatTheTableOfExchangesSays) {
-  const double dense_bytes = 4.0 * static_cast<double>(count_of(kLarge)), c = 9.0 / 32;
-  for (const int n : {2, 4, 8, 16}) {
-    const double share = 2.0 * (n - 1) / n;
-    const auto egress = [&](const char* exchange, const char* op) {
-      return costs_of(exchange, op, n).total / n / dense_bytes;
-    };
-    EXPECT_DOUBLE_EQ(egress("dense", "identity"), share);
-    EXPECT_NEAR(egress("gather", "natural"), (n - 1) * c, 0.03 * (n - 1) * c);
-    EXPECT_NEAR(egress("sharded", "natural"), share * c, 0.05 * share * c);
-    EXPECT_LT(egress("sharded", "natural"), egress("dense", "identity") / 3.3);
-  }
-  EXPECT_GT(costs_of("gather", "natural", 8).total, costs_of("dense", "identity", 8).total);
-}
-
-TEST(Traffic, OfShardedDoesNotGrowWithRanks) {
-  for (const char* layout : {"split:500", "whole", "tensor"}) {
-    const double frame =
-        static_cast<double>(costs_of("gather", "natural", 1, layout).stats.wire_bytes);
-    for (const int n : {2, 4, 8, 16})
-      EXPECT_LT(costs_of("sharded", "natural", n, layout).largest, 2.3 * frame)
-          << n << " ranks, layout " << layout;
-  }
-}
-
 TEST(Traffic, OfTheServerIsCountedByDirection) {
   expect_no_errors(on_ranks(4, [&](Transport& transport) {
     const Job job{.op = "natural", .exchange = "server", .down = "identity"};

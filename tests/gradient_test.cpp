@@ -1,22 +1,10 @@
 // On a real gradient: how small natural compression gets, against the entropy of what it sends.
 #include <array>
-#include <fstream>
 
-#include "support.h"
+#include "recorded.h"
 
 namespace laconic::testing {
 namespace {
-
-// tests/data/README.md. A .npy of version 1 with a 128-byte header.
-std::vector<float> real_gradient() {
-  std::ifstream file(LACONIC_TEST_DIR "/data/lenet_gradient.npy", std::ios::binary);
-  file.seekg(128);
-  std::vector<float> x(65570);
-  file.read(reinterpret_cast<char*>(x.data()),
-            static_cast<std::streamsize>(x.size() * sizeof(float)));
-  EXPECT_TRUE(file) << "lenet_gradient.npy is missing or short";
-  return x;
-}
 
 // Bits per entry that no coder of single symbols can go below: exponents, and signs of what is not
 // zero.
@@ -35,7 +23,7 @@ double entropy_of(const std::vector<float>& powers) {
 }
 
 TEST(Gradient, EntropyCodedNaturalIsCloseToItsEntropy) {
-  const auto x = real_gradient();
+  const auto x = recorded_gradient();
   const Operator op = parse_operator("natural+entropy");
   const double bits =
       8.0 * static_cast<double>(encode(op, x).size()) / static_cast<double>(x.size());
@@ -56,7 +44,7 @@ TEST(Gradient, WhereCodingGainsNothingItCostsAFewBytes) {
 }
 
 TEST(Gradient, SecondMomentIsBelowNineEighths) {
-  const auto x = real_gradient();
+  const auto x = recorded_gradient();
   for (const char* spec : {"natural", "natural:8"}) {
     double sum = 0;
     for (std::uint64_t step = 0; step < 50; ++step)

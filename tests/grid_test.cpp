@@ -2,11 +2,11 @@
 // entries can compute, within the promise and close to it. And the sign operator's identity.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <numbers>
 
 #include "laconic/base/bytes.h"
+#include "recorded.h"
 #include "support.h"
 
 namespace laconic::testing {
@@ -138,18 +138,8 @@ TEST(Grid, DrawsAreTheNeighbouringMultiplesWithTheExactVarianceAndNoBias) {
     }
 }
 
-// tests/data/README.md. A .npy of version 1 with a 128-byte header.
-Values real_gradient() {
-  std::ifstream file(LACONIC_TEST_DIR "/data/lenet_gradient.npy", std::ios::binary);
-  file.seekg(128);
-  Values x(65570);
-  file.read(reinterpret_cast<char*>(x.data()), static_cast<std::streamsize>(4 * x.size()));
-  EXPECT_TRUE(file) << "lenet_gradient.npy is missing or short";
-  return x;
-}
-
 TEST(Grid, ARealGradientTakesAFourteenthAtTheVarianceOfNaturalCompression) {
-  const Values x = real_gradient();
+  const Values x = recorded_gradient();
   for (const char* spec : {"grid:0.125", "grid:0.125+entropy"}) {
     const double ratio = 4.0 * static_cast<double>(x.size()) /
                          static_cast<double>(encode(parse_operator(spec), x).size());

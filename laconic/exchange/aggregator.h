@@ -76,9 +76,10 @@ struct Setup {
 struct ExchangeInfo {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
-  bool follows_warmup = false;  // asks Setup::plan_at in every step
-  bool has_way_back = false;    // asks Setup::down and down_memory
-  bool own_form = false;        // sends no frames: operators and memory must be left out
+  bool follows_warmup = false;        // asks Setup::plan_at in every step
+  bool has_way_back = false;          // asks Setup::down and down_memory
+  bool own_form = false;              // sends no frames: operators and memory must be left out
+  std::vector<StateRole> roles = {};  // what it remembers itself, beside its memory
   std::function<std::unique_ptr<Aggregator>(Setup, const Args&)> make;
 };
 

@@ -215,6 +215,7 @@ const RegisterExchange powersgd{{
                     .whole = true,
                     .help = "columns of a factor"}},
     .own_form = true,
+    .roles = {{kOwed, Kept::sum}, {kStart, Kept::same}},
     .make = [](Setup setup, const Args& args) -> std::unique_ptr<Aggregator> {
       return std::make_unique<PowerSgd>(std::move(setup), args);
     },

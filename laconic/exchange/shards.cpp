@@ -27,14 +27,12 @@ Slice part_of(const Slice& slice, std::size_t from, std::size_t to) {
   return {slice.name + "@" + std::to_string(from - slice.offset), from, to - from, to - from, 1};
 }
 
-// What of a tensor lies in the shard.
+// What of a tensor lies in the shard; nothing if `length` is 0.
 struct Part {
   std::string tensor;
   std::size_t count;         // of the whole tensor
   std::size_t from, length;  // within the tensor
 };
-
-const std::string kPrefix = "down.";  // of the state's names
 
 class ShardMemory : public Memory {
  public:
@@ -47,10 +45,9 @@ class ShardMemory : public Memory {
     for (const Tensor& tensor : model) {
       const std::size_t count = tensor.count(), from = std::max(offset, first_),
                         to = std::min(offset + count, first_ + count_);
-      if (from < to) {
-        parts_.push_back({tensor.name, count, from - offset, to - from});
-        shard.push_back({tensor.name, {to - from}});
-      }
+      const std::size_t length = from < to ? to - from : 0;
+      parts_.push_back({tensor.name, count, length > 0 ? from - offset : 0, length});
+      if (length > 0) shard.push_back({tensor.name, {length}});
       offset += count;
     }
     memory_ = make_memory(spec, shard, plan);
@@ -74,7 +71,7 @@ class ShardMemory : public Memory {
     State state;
     for (const auto& [name, values] : memory_->save()) {
       const Part& part = part_named(name);
-      auto& whole = state[kPrefix + name];
+      auto& whole = state[kOfShard + name];
       whole.resize(part.count);
       std::ranges::copy(values, whole.begin() + static_cast<std::ptrdiff_t>(part.from));
     }
@@ -84,15 +81,16 @@ class ShardMemory : public Memory {
   void load(const State& state) override {
     State shard;
     for (const auto& [name, values] : state) {
-      const std::string inner = name.substr(std::min(name.size(), kPrefix.size()));
+      const bool of_all = name.starts_with(kOfAllShards);
+      const std::string inner = name.substr((of_all ? kOfAllShards : kOfShard).size());
       const Part& part = part_named(inner);
+      if (of_all && part.length == 0) continue;
+      if (part.length == 0) throw foreign(inner);
       if (values.size() != part.count)
         throw DataError("the state's '" + name + "' has " + std::to_string(values.size()) +
                         " entries; the model's tensor has " + std::to_string(part.count));
       const auto inside = std::span(values).subspan(part.from, part.length);
-      if (std::ranges::count(inside, 0.0F) +
-              static_cast<std::ptrdiff_t>(part.count - part.length) !=
-          std::ranges::count(values, 0.0F))
+      if (!of_all && zeros(inside) + (part.count - part.length) != zeros(values))
         throw DataError("the state's '" + name +
                         "' holds entries of another rank's shard: it was saved with another number "
                         "of ranks");
@@ -107,11 +105,18 @@ class ShardMemory : public Memory {
     return slice;
   }
 
+  static DataError foreign(const std::string& name) {
+    return DataError("the state has '" + kOfShard + name + "', which is not remembered here");
+  }
+
+  static std::size_t zeros(std::span<const float> values) {
+    return static_cast<std::size_t>(std::ranges::count(values, 0.0F));
+  }
+
   // Of the tensor in "role/tensor"; a role has no slash.
   const Part& part_named(const std::string& name) const {
     const auto at = std::ranges::find(parts_, name.substr(name.find('/') + 1), &Part::tensor);
-    if (at == parts_.end())
-      throw DataError("the state has '" + kPrefix + name + "', which is not remembered here");
+    if (at == parts_.end()) throw foreign(name);
     return *at;
   }
 

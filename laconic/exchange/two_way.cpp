@@ -98,9 +98,8 @@ class TwoLegs : public Aggregator {
   }
 
   void load(const State& state) override {
-    State up = state, down;
-    for (const auto& [name, values] : owed_->save())
-      if (auto entry = up.extract(name)) down.insert(std::move(entry));
+    State up, down;
+    for (const auto& entry : state) (entry.first.starts_with(kOfShard) ? down : up).insert(entry);
     const State before = owed_->save();
     owed_->load(down);
     try {

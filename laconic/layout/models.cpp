@@ -1,5 +1,5 @@
-// Networks by the rules of their papers; tensors have the names and the order that torchvision
-// gives them.
+// Networks by the rules of their papers; tensors have the names and the order that torchvision, or
+// for the LSTM PyTorch's example of word language models, gives them.
 #include "laconic/layout/models.h"
 
 #include "laconic/base/registry.h"
@@ -79,6 +79,8 @@ Model residual(const Residual& net) {
 }
 
 Model resnet50() { return residual({{3, 4, 6, 3}, 64, 7, true, true, "fc", 1000}); }
+// The first convolution is small and there are ten classes: for images of 32 x 32.
+Model resnet18_cifar() { return residual({{2, 2, 2, 2}, 64, 3, false, true, "linear", 10}); }
 Model resnet18() { return residual({{2, 2, 2, 2}, 64, 7, false, true, "fc", 1000}); }
 // Shortcuts where shapes change pad with zeros and have no parameters.
 Model resnet20() { return residual({{3, 3, 3}, 16, 3, false, false, "linear", 10}); }
@@ -92,10 +94,31 @@ Model lenet5() {
   return layers.take();
 }
 
+// Three layers of 650; the words' vectors are the weight of the last layer too, as Vogels et al.,
+// PowerSGD (arXiv 1905.13727) train it on WikiText-2.
+Model lstm() {
+  constexpr Extent kWords = 28869, kWidth = 650, kGates = 4 * kWidth;
+  Layers layers;
+  layers.tensor("encoder.weight", {kWords, kWidth});
+  for (const char* layer : {"0", "1", "2"}) {
+    const auto add = [&](const char* what, std::vector<Extent> shape) {
+      layers.tensor(std::string("rnn.") + what + "_l" + layer, std::move(shape));
+    };
+    add("weight_ih", {kGates, kWidth});
+    add("weight_hh", {kGates, kWidth});
+    add("bias_ih", {kGates});
+    add("bias_hh", {kGates});
+  }
+  layers.tensor("decoder.bias", {kWords});
+  return layers.take();
+}
+
 Registry<NamedModel> make_registry() {
   Registry<NamedModel> models("model");
   models.add({"lenet5", "LeNet-5 (20/50/500) for 28 x 28 images, 431,080 parameters", lenet5});
+  models.add({"lstm", "LSTM of 3 x 650 for WikiText-2, tied, 28,949,319 parameters", lstm});
   models.add({"resnet18", "ResNet-18 for ImageNet, 11,689,512 parameters", resnet18});
+  models.add({"resnet18-cifar", "ResNet-18 for CIFAR-10, 11,173,962 parameters", resnet18_cifar});
   models.add({"resnet20", "ResNet-20 for CIFAR-10, 269,722 parameters", resnet20});
   models.add({"resnet50", "ResNet-50 for ImageNet, 25,557,032 parameters", resnet50});
   return models;

@@ -6,6 +6,10 @@
 // The optimiser's own momentum must be 0. Invariant: everything sent plus v is the sum of u over
 // all steps, each u taken before masking; with store=bf16 up to the rounding of each step's v.
 //
+// When the number of ranks changes v is a debt, whose sum stays; u is an average over a rank's own
+// gradients, so each rank goes on from the mean of all: momentum has then the size that one rank's
+// gradients give it, however many ranks there are.
+//
 // Masked momentum with a residual beside it (Sattler et al., Sparse Binary Compression, arXiv
 // 1805.08768, one local step) is this memory: v is its residual.
 #include <cmath>
@@ -90,6 +94,7 @@ const RegisterMemory dgc{{
                     .help = "momentum is set to 0 where something was sent"},
                    Store::parameter()},
     .examples = {"dgc", "dgc:0.5,clip=2", "dgc:off", "dgc:bf16"},
+    .roles = {{"dgc", Kept::sum}, {"dgc.momentum", Kept::mean}},
     .wants_contraction = true,
     .carries_momentum = true,
     .make = [](const Model& model, const Args& args) -> std::unique_ptr<Memory> {

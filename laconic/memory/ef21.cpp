@@ -66,6 +66,7 @@ const RegisterMemory ef21{{
     .paper = "Richtarik et al., EF21 (arXiv 2106.05203)",
     .parameters = {},
     .examples = {"ef21"},
+    .roles = {{"ef21", Kept::mean}, {"ef21.mean", Kept::same}},
     .wants_contraction = true,
     .make = [](const Model& model, const Args&) -> std::unique_ptr<Memory> {
       return std::make_unique<Ef21>(model);

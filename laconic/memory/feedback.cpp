@@ -99,6 +99,7 @@ const RegisterMemory feedback{{
                     .help = "the worker's own momentum is set to 0 where something was sent"}},
     .examples = {"feedback", "feedback:0.75", "feedback:bf16", "feedback:step",
                  "feedback:0.5,bf16,step"},
+    .roles = {{"feedback", Kept::sum}, {"feedback.step", Kept::sum}},
     .wants_contraction = true,
     .make = [](const Model& model, const Args& args) -> std::unique_ptr<Memory> {
       return std::make_unique<Feedback>(model, args);

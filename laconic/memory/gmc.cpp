@@ -85,6 +85,7 @@ const RegisterMemory gmc{{
                     .max = 0.9999,
                     .help = "beta, what is left of the model's movement after a step"}},
     .examples = {"gmc", "gmc:0.5"},
+    .roles = {{"gmc", Kept::sum}, {"gmc.parameters", Kept::same}},
     .wants_contraction = true,
     .carries_momentum = true,
     .make = [](const Model& model, const Args& args) -> std::unique_ptr<Memory> {

@@ -45,6 +45,17 @@ struct Sent {
 // layout.
 using State = std::map<std::string, std::vector<float>>;
 
+// What of a role is kept when the number of ranks changes (exchange/redistribute.h).
+enum class Kept {
+  sum,   // debts: whoever has one pays it, and their sum over ranks is owed to the model
+  mean,  // what each rank has gathered by itself: every rank goes on from the mean
+  same,  // equal on all ranks
+};
+struct StateRole {
+  std::string name;
+  Kept kept;
+};
+
 // A step is begin; compensate and absorb, slice by slice; finish; and commit, or rollback at any
 // point.
 class Memory {
@@ -78,6 +89,7 @@ struct MemoryInfo {
   std::string name, summary, paper;
   std::vector<Parameter> parameters;
   std::vector<std::string> examples = {};  // specs that every test of all memories runs
+  std::vector<StateRole> roles = {};       // all that may be in its state
   bool wants_contraction = false;          // diverges with an operator that is none
   bool carries_momentum = false;           // the optimiser behind it must have none
   std::function<std::unique_ptr<Memory>(const Model&, const Args&)> make;

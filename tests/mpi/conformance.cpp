@@ -1,6 +1,9 @@
 // The transport mpi conforms. Each process is one rank of all checks: mpirun -n 4 mpi_conformance.
 #include "laconic/transports/mpi.h"
 
+#include <ctime>
+#include <thread>
+
 #include "transport_conformance.h"
 
 namespace laconic::testing {
@@ -35,6 +38,29 @@ TEST(Mpi, AFailedTransportStaysFailed) {
     const std::string first = message_of<TransportError>(wait);
     EXPECT_EQ(first, "rank 1 does not answer: rank 0 waits for it to send within 0.5 s (a test)");
     EXPECT_EQ(message_of<TransportError>(wait), "the transport has failed before: " + first);
+  }
+  meet(*aside);
+}
+
+// A second of waiting costs a small part of a second of its core.
+TEST(Mpi, AWaitingRankLeavesItsCoreToOthers) {
+  const auto aside = make_mpi_transport(), end = make_mpi_transport();
+  meet(*aside);
+  std::uint8_t byte = 0;
+  if (end->rank() == 1) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const Send send{0, {&byte, 1}};
+    end->exchange({&send, 1}, {}, patient("a test"));
+  } else if (end->rank() == 0) {
+    const Receive receive{1, {&byte, 1}};
+    Stopwatch watch;
+    const std::clock_t before = std::clock();
+    end->exchange({}, {&receive, 1}, patient("a test"));
+    const double busy = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+    const double waited = watch.lap();
+    std::printf("waited %.3f s, of which busy %.3f s\n", waited, busy);
+    EXPECT_GE(waited, 0.5);
+    EXPECT_LT(busy, 0.3 * waited);
   }
   meet(*aside);
 }

@@ -1,0 +1,19 @@
+// States that were saved on some number of ranks, for another number of ranks.
+#pragma once
+
+#include <vector>
+
+#include "laconic/memory/memory.h"
+
+namespace laconic {
+
+// Given what Aggregator::save gave on each rank, in rank order: what each of `ranks` ranks loads
+// instead. Each role is kept as its memory or exchange says (Kept). Debts stay whole, rank i's with
+// rank i modulo `ranks`: n times what is delivered in all, plus what is owed, stays the sum of all
+// gradients. A debt then moves the model as it would have if the learning rate follows the number
+// of ranks, and by N/M of that, from N ranks to M, if it stays. Where owners of shards owe sums,
+// every rank gets all of them and loads its own shard's.
+// Throws DataError when the states are not those of one run.
+std::vector<State> redistribute(const std::vector<State>& states, int ranks);
+
+}  // namespace laconic

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "laconic/exchange/gossip/messages.h"
+#include "laconic/exchange/gossip/broadcast.h"
 #include "laconic/kernels/linear.h"
 #include "laconic/kernels/reduce.h"
 
@@ -52,7 +52,7 @@ class DeepSqueeze : public Mixer {
 
   void decode(const Frame& frame, std::vector<float>& into) {
     into.assign(error_.size(), 0.0F);
-    broadcast_.add(frame, 1, into);
+    broadcast_.add(frame, into);
   }
 
   void approach(std::size_t j, float weight, std::span<float> x) {

@@ -324,6 +324,17 @@ TEST(DeepSqueeze, WithIdentityIsPlainGossipAndRemembersNothing) {
   expect_near(squeezed, plain, 1e-6);
 }
 
+TEST(DeepSqueeze, SaysWhereTheGradientGoes) {
+  expect_no_errors(on_ranks(8, [](Transport& transport) {
+    const auto first = [&](const char* mixer) {
+      return mixer_of({.mixer = mixer}, transport)->gradient_first();
+    };
+    EXPECT_FALSE(first("deepsqueeze:0.1"));
+    EXPECT_TRUE(first("deepsqueeze:0.1,before"));
+    EXPECT_FALSE(first("dpsgd"));
+  }));
+}
+
 // Tang et al., algorithm 1, written out for two workers.
 TEST(DeepSqueeze, FollowsItsFormula) {
   GossipRun run{.mixer = "deepsqueeze:0.4", .topology = "ring:2", .op = "topk:0.2", .rounds = 4};

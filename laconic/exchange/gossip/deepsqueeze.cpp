@@ -1,5 +1,7 @@
 // deepsqueeze: compressed models with error compensation, v = x + e; c = C(v); e = v - c;
-// x += gamma sum_j W_ij (c_j - c_i). No copy of any neighbour is kept.
+// x += gamma sum_j W_ij (c_j - c_i). No copy of any neighbour is kept. In the paper the gradient is
+// part of x when it is compressed (`before`); PowerGossip's experiments apply it to the mixed
+// model.
 #include <algorithm>
 #include <cmath>
 
@@ -12,9 +14,10 @@ namespace {
 
 class DeepSqueeze : public Mixer {
  public:
-  DeepSqueeze(MixerSetup setup, double gamma)
+  DeepSqueeze(MixerSetup setup, double gamma, bool gradient_first)
       : model_(setup.model),
         gamma_(gamma),
+        gradient_first_(gradient_first),
         broadcast_(setup),
         error_(count_of(model_)),
         sum_(error_.size()) {}
@@ -36,6 +39,8 @@ class DeepSqueeze : public Mixer {
     stats.decompress_seconds += watch.lap();
     return stats;
   }
+
+  bool gradient_first() const override { return gradient_first_; }
 
   State save() const override {
     State state;
@@ -62,6 +67,7 @@ class DeepSqueeze : public Mixer {
 
   Model model_;
   double gamma_;
+  bool gradient_first_;
   Broadcast broadcast_;
   std::vector<float> error_, sum_, own_, theirs_;
 };
@@ -70,11 +76,16 @@ const RegisterMixer deepsqueeze{{
     .name = "deepsqueeze",
     .summary = "Compressed models to all neighbours; what was left out is added next time.",
     .paper = "Tang et al., DeepSqueeze (arXiv 1907.07346)",
-    .parameters = {gamma_parameter("")},
-    .examples = {"deepsqueeze:0.1"},
+    .parameters = {gamma_parameter(""),
+                   {.name = "order",
+                    .fallback = "after",
+                    .choices = {"after", "before"},
+                    .help = "the gradient comes after mixing, or before compression"}},
+    .examples = {"deepsqueeze:0.1", "deepsqueeze:0.1,before"},
     .takes_operator = true,
     .make = [](MixerSetup setup, const Args& args) -> std::unique_ptr<Mixer> {
-      return std::make_unique<DeepSqueeze>(std::move(setup), args.number("gamma"));
+      return std::make_unique<DeepSqueeze>(std::move(setup), args.number("gamma"),
+                                           args.text("order") == "before");
     },
 }};
 

@@ -18,6 +18,9 @@ class Mixer {
   // are as before.
   virtual StepStats mix(std::span<float> parameters, const StepInfo& info) = 0;
 
+  // Whether a training step updates the model before mix, with the gradient, and not after it.
+  virtual bool gradient_first() const { return false; }
+
   virtual State save() const = 0;
   // Throws DataError unless the state is one this mixer saved for this model, graph and rank.
   virtual void load(const State& state) = 0;

@@ -1,58 +1,58 @@
 // laconic consensus: how fast workers that start with different matrices come to agree by gossip,
-// in rounds and in bytes. The papers' experiment; ranks are threads.
+// in rounds and in bytes. The papers' experiment, for any mixers on any graphs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <exception>
+#include <cmath>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <thread>
 
+#include "cli/agreement.h"
 #include "cli/command.h"
+#include "cli/report.h"
 #include "cli/text.h"
 #include "laconic/base/errors.h"
 #include "laconic/base/file.h"
-#include "laconic/exchange/gossip/mixer.h"
 #include "laconic/exchange/gossip/spectrum.h"
-#include "laconic/transports/threads.h"
+#include "laconic/version.h"
 
 namespace laconic::cli {
 namespace {
 
-constexpr int kMostRanks = 1024;  // threads of this process
 constexpr std::uint64_t kMostRounds = 1'000'000;
 constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 26;
+constexpr std::size_t kMostPoints = 500;  // of a curve in the report
+constexpr double kClose = 1e-3;           // the error whose cost the tables show
 
 struct Options {
-  std::string topology = "ring:8", edges, mixer = "powergossip", op = "identity";
-  std::string shape = "100x100", gamma;
+  std::vector<std::string> topologies = {"ring:8"}, mixers = {"powergossip"};
+  std::string edges, weights = "metropolis", op = "identity", shape = "100x100", gamma, report;
   std::uint64_t rounds = 1024, seed = 0;
   double timeout_seconds = 600;
   bool json = false;
 };
 
-// One rank's account, by round; entry 0 is the start.
-struct Trace {
-  std::vector<double> error;  // |x - mean of all starts|^2
-  std::vector<std::uint64_t> payload, traffic, waits;
-};
-
-// All ranks' together: what the table shows.
-struct Row {
-  std::uint64_t round = 0;
-  double error = 1;                 // relative to the start
-  double payload = 0, traffic = 0;  // bytes sent so far, mean over ranks
-  double waits = 0;
-};
-
-struct Result {
+// A graph and what it is called.
+struct Place {
+  std::string topology;
   Graph graph;
   Spectrum spectrum;
-  std::string mixer;
-  std::vector<Row> rows;  // of every round
+};
+
+// One mixer on one graph.
+struct Result {
+  const Place* place;
+  std::string mixer, op;
+  std::vector<AgreementRow> rows;  // of every round
+
+  const AgreementRow& last() const { return rows.back(); }
+  // The first round with so small an error; none: null.
+  const AgreementRow* close() const {
+    const auto found = std::ranges::find_if(rows, [](const auto& r) { return r.error <= kClose; });
+    return found == rows.end() ? nullptr : &*found;
+  }
 };
 
 // "100x100"
@@ -77,173 +77,173 @@ std::vector<std::uint64_t> parse_shape(const std::string& text) {
   return shape;
 }
 
-Graph graph_of(const Options& options) {
-  Graph graph = options.edges.empty() ? make_graph(options.topology)
-                                      : graph_from_edges(as_text(read_file(options.edges).view()));
-  if (graph.size() > kMostRanks)
-    throw UsageError(std::to_string(graph.size()) + " ranks; allowed here: up to " +
-                     std::to_string(kMostRanks));
-  return graph;
+Place place_of(std::string topology, const Graph& edges, const Options& options) {
+  if (edges.size() > kMostWorkers)
+    throw UsageError(std::to_string(edges.size()) + " ranks; allowed here: up to " +
+                     std::to_string(kMostWorkers));
+  Graph graph = edges.with(weights_of(options.weights));
+  const Spectrum spectrum = spectrum_of(graph);
+  return {std::move(topology), std::move(graph), spectrum};
 }
 
-// The mixer's spec with the gamma asked for.
-std::string mixer_of(const Options& options, const Spectrum& spectrum) {
-  if (options.gamma.empty()) return options.mixer;
+std::vector<Place> places_of(const Options& options) {
+  if (!options.edges.empty())
+    return {place_of(options.edges, graph_from_edges(as_text(read_file(options.edges).view())),
+                     options)};
+  std::vector<Place> places;
+  for (const auto& topology : options.topologies)
+    places.push_back(place_of(topology, make_graph(topology), options));
+  return places;
+}
+
+const MixerInfo* info_of(const std::string& mixer) {
+  const auto stages = split_chain(mixer);
+  const auto found = std::ranges::find(mixers(), stages[0].name, &MixerInfo::name);
+  return found == mixers().end() ? nullptr : &*found;
+}
+
+// Whether the spec says another gamma than the mixer's default.
+bool has_gamma(const MixerInfo& info, const std::string& mixer) {
+  try {
+    const Args args(info.name, info.parameters, split_chain(mixer)[0].args);
+    const auto gamma = std::ranges::find(info.parameters, "gamma", &Parameter::name);
+    return args.text("gamma") != gamma->fallback;
+  } catch (const UsageError&) {  // no gamma where there is no default, or another mistake
+    return false;
+  }
+}
+
+// The mixer's spec with the gamma asked for, unless it has its own.
+std::string with_gamma(const std::string& mixer, const Options& options, const Spectrum& spectrum) {
+  const MixerInfo* info = info_of(mixer);
+  if (options.gamma.empty() || (info && has_gamma(*info, mixer))) return mixer;
   const std::string gamma =
-      options.gamma == "best" ? fmt::format("{:.9g}", spectrum.best_gamma()) : options.gamma;
-  return options.mixer + (options.mixer.find(':') == std::string::npos ? ":" : ",") +
-         "gamma=" + gamma;
+      options.gamma == "best" ? fmt::format("{:.7g}", spectrum.best_gamma()) : options.gamma;
+  return mixer + (mixer.find(':') == std::string::npos ? ":" : ",") + "gamma=" + gamma;
 }
 
-using Models = std::vector<std::vector<float>>;
-
-Models starts(const Options& options, std::size_t ranks, std::size_t count) {
-  Models models(ranks, std::vector<float>(count));
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    std::mt19937_64 random(Key(options.seed).fork(rank).bits(0));
-    std::normal_distribution<float> normal;
-    std::ranges::generate(models[rank], [&] { return normal(random); });
-  }
-  return models;
+// The operator is for mixers that take one; if none does, it stays to be refused.
+std::string op_of(const std::string& mixer, const Options& options) {
+  const auto takes = [](const std::string& spec) {
+    const MixerInfo* info = info_of(spec);
+    return info && info->takes_operator;
+  };
+  const bool refused = std::ranges::none_of(options.mixers, takes);
+  return takes(mixer) || refused ? options.op : "identity";
 }
 
-std::vector<double> mean_of(const Models& models) {
-  std::vector<double> mean(models[0].size());
-  for (const auto& model : models)
-    for (std::size_t i = 0; i < mean.size(); ++i)
-      mean[i] += model[i] / static_cast<double>(models.size());
-  return mean;
-}
-
-double error_of(std::span<const float> model, std::span<const double> mean) {
-  double sum = 0;
-  for (std::size_t i = 0; i < model.size(); ++i) {
-    const double apart = model[i] - mean[i];
-    sum += apart * apart;
-  }
-  return sum;
-}
-
-void mix(Mixer& mixer, std::vector<float>& model, std::span<const double> mean,
-         std::uint64_t rounds, Trace& trace) {
-  trace = {{error_of(model, mean)}, {0}, {0}, {0}};
-  for (std::uint64_t round = 0; round < rounds; ++round) {
-    const StepStats stats = mixer.mix(model, {.step = round});
-    trace.error.push_back(error_of(model, mean));
-    trace.payload.push_back(trace.payload.back() + stats.payload_bytes);
-    trace.traffic.push_back(trace.traffic.back() + stats.traffic_bytes);
-    trace.waits.push_back(trace.waits.back() + stats.rounds);
-  }
-}
-
-// One thread per rank. The error of a rank that failed by itself counts more than those of ranks
-// that waited for it.
-std::vector<Trace> run_ranks(std::vector<std::unique_ptr<Transport>> ends,
-                             std::vector<std::unique_ptr<Mixer>> mixers, Models models,
-                             std::uint64_t rounds) {
-  const auto mean = mean_of(models);
-  std::vector<Trace> traces(ends.size());
-  std::vector<std::exception_ptr> errors(ends.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t rank = 0; rank < ends.size(); ++rank)
-      threads.emplace_back([&, rank] {
-        try {
-          mix(*mixers[rank], models[rank], mean, rounds, traces[rank]);
-        } catch (...) {
-          errors[rank] = std::current_exception();
-        }
-        ends[rank].reset();  // tells the others that this rank has left
-      });
-  }
-  std::exception_ptr waited;
-  for (const auto& error : errors) {
-    try {
-      if (error) std::rethrow_exception(error);
-    } catch (const TransportError&) {
-      waited = error;
-    }
-  }
-  if (waited) std::rethrow_exception(waited);
-  return traces;
-}
-
-std::vector<Row> rows_of(const std::vector<Trace>& traces) {
-  const auto ranks = static_cast<double>(traces.size());
-  double start = 0;
-  for (const Trace& trace : traces) start += trace.error[0];
-  std::vector<Row> rows(traces[0].error.size());
-  for (std::size_t round = 0; round < rows.size(); ++round) {
-    Row& row = rows[round];
-    row = {.round = round, .error = 0};
-    for (const Trace& trace : traces) {
-      row.error += trace.error[round] / start;
-      row.payload += static_cast<double>(trace.payload[round]) / ranks;
-      row.traffic += static_cast<double>(trace.traffic[round]) / ranks;
-      row.waits += static_cast<double>(trace.waits[round]) / ranks;
-    }
-  }
-  return rows;
-}
-
-Result run(const Options& options) {
+std::vector<Result> run(const Options& options, const std::vector<Place>& places) {
   if (options.rounds == 0 || options.rounds > kMostRounds)
     throw UsageError("--rounds " + std::to_string(options.rounds) + "; allowed: 1 to " +
                      with_commas(kMostRounds));
   const Model model = {{"x", parse_shape(options.shape)}};
-  Graph graph = graph_of(options);
-  const Spectrum spectrum = spectrum_of(graph);
-  const std::string mixer = mixer_of(options, spectrum);
-  const Plan plan = make_plan(model, "tensor", parse_operator(options.op));
-  auto ends = make_thread_transports(graph.size());
-  std::vector<std::unique_ptr<Mixer>> mixers;
-  for (const auto& end : ends)
-    mixers.push_back(make_mixer(mixer, {.transport = *end,
-                                        .model = model,
-                                        .graph = graph,
-                                        .plan = plan,
-                                        .seed = options.seed,
-                                        .timeout_seconds = options.timeout_seconds}));
-  Models models = starts(options, ends.size(), count_of(model));
-  const auto traces =
-      run_ranks(std::move(ends), std::move(mixers), std::move(models), options.rounds);
-  return {std::move(graph), spectrum, mixer, rows_of(traces)};
+  std::vector<Result> results;
+  for (const Place& place : places)
+    for (const auto& spec : options.mixers) {
+      Result result{&place, with_gamma(spec, options, place.spectrum), op_of(spec, options), {}};
+      const auto progress = [&](std::uint64_t round) {
+        if (round % 16 == 0)
+          show_progress(fmt::format("{} on {}: round {} of {}", result.mixer, place.topology, round,
+                                    options.rounds));
+      };
+      result.rows = agree({.mixer = result.mixer,
+                           .graph = place.graph,
+                           .model = model,
+                           .plan = make_plan(model, "tensor", parse_operator(result.op)),
+                           .rounds = options.rounds,
+                           .seed = options.seed,
+                           .timeout_seconds = options.timeout_seconds},
+                          progress);
+      show_progress("");
+      results.push_back(std::move(result));
+    }
+  return results;
 }
 
-Json to_json(const Result& result, const Options& options) {
-  Json json = {{"topology", options.edges.empty() ? options.topology : options.edges},
-               {"ranks", result.graph.size()},
-               {"mixer", result.mixer},
-               {"op", options.op},
-               {"shape", parse_shape(options.shape)},
-               {"seed", options.seed},
-               {"spectral_gap", result.spectrum.gap()},
-               {"best_gamma", result.spectrum.best_gamma()},
-               {"best_contraction", result.spectrum.contraction(result.spectrum.best_gamma())}};
+// Rounds at even distances, and at even distances of their logarithms: enough for both plots.
+std::vector<AgreementRow> thinned(const std::vector<AgreementRow>& rows) {
+  if (rows.size() <= kMostPoints) return rows;
+  std::vector<AgreementRow> kept;
+  const auto even = [&](std::size_t i) { return i * kMostPoints / rows.size(); };
+  const auto logs = [](std::size_t i) {
+    return std::floor(16 * std::log2(static_cast<double>(i)));
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (i < 2 || i + 1 == rows.size() || even(i) != even(i - 1) || logs(i) != logs(i - 1))
+      kept.push_back(rows[i]);
+  return kept;
+}
+
+Json to_json(const AgreementRow& row) {
+  return {{"round", row.round},
+          {"error", row.error},
+          {"payload_bytes", row.payload},
+          {"traffic_bytes", row.traffic},
+          {"waits", row.waits}};
+}
+
+Json to_json(const Result& result, const std::vector<AgreementRow>& rows) {
+  const Spectrum& spectrum = result.place->spectrum;
+  Json json = {{"mixer", result.mixer},
+               {"op", result.op},
+               {"topology", printable(result.place->topology)},
+               {"ranks", result.place->graph.size()},
+               {"spectral_gap", spectrum.gap()},
+               {"best_gamma", spectrum.best_gamma()},
+               {"best_contraction", spectrum.contraction(spectrum.best_gamma())},
+               {"close", result.close() ? to_json(*result.close()) : Json()},
+               {"last", to_json(result.last())}};
   json["rounds"] = Json::array();
-  for (const Row& row : result.rows)
-    json["rounds"].push_back({{"round", row.round},
-                              {"error", row.error},
-                              {"payload_bytes", row.payload},
-                              {"traffic_bytes", row.traffic},
-                              {"waits", row.waits}});
+  for (const AgreementRow& row : rows) json["rounds"].push_back(to_json(row));
+  return json;
+}
+
+std::string command_of(const Options& options) {
+  std::string text = "laconic consensus";
+  if (!options.edges.empty()) text += " --edges " + printable(options.edges);
+  for (const auto& topology : options.topologies)
+    if (options.edges.empty()) text += " --topology " + topology;
+  for (const auto& mixer : options.mixers) text += " --mixer " + mixer;
+  if (options.op != "identity") text += " --op " + options.op;
+  if (!options.gamma.empty()) text += " --gamma " + options.gamma;
+  if (options.weights != "metropolis") text += " --weights " + options.weights;
+  return text + fmt::format(" --shape {} --rounds {} --seed {}", options.shape, options.rounds,
+                            options.seed);
+}
+
+Json to_json(const std::vector<Result>& results, const Options& options, bool every_round) {
+  Json json = {{"program", "laconic " LACONIC_VERSION},
+               {"kind", "consensus"},
+               {"title", fmt::format("Consensus of {} matrices", options.shape)},
+               {"shape", parse_shape(options.shape)},
+               {"weights", options.weights},
+               {"rounds", options.rounds},
+               {"seed", options.seed},
+               {"close_error", kClose},
+               {"command", command_of(options)}};
+  json["runs"] = Json::array();
+  for (const Result& result : results)
+    json["runs"].push_back(to_json(result, every_round ? result.rows : thinned(result.rows)));
   return json;
 }
 
 std::string whole(double bytes) { return with_commas(static_cast<std::uint64_t>(bytes + 0.5)); }
 
-void print_table(const Result& result, const Options& options) {
-  const Spectrum& spectrum = result.spectrum;
+void print_place(const Place& place) {
+  const Spectrum& spectrum = place.spectrum;
   fmt::print("{}, {} ranks: spectral gap {:.6f}, best gamma {:.6f} contracts by {:.6f} per round\n",
-             options.edges.empty() ? options.topology : printable(options.edges),
-             result.graph.size(), spectrum.gap(), spectrum.best_gamma(),
+             printable(place.topology), place.graph.size(), spectrum.gap(), spectrum.best_gamma(),
              spectrum.contraction(spectrum.best_gamma()));
+}
+
+void print_rounds(const Result& result, const Options& options) {
+  print_place(*result.place);
   fmt::print("{}{} on {} normal matrices\n\n", result.mixer,
-             options.op == "identity" ? "" : " with " + options.op, options.shape);
+             result.op == "identity" ? "" : " with " + result.op, options.shape);
   fmt::print("{:>9} {:>12} {:>20} {:>20} {:>10}\n", "round", "error", "payload/worker",
              "traffic/worker", "waits");
-  for (const Row& row : result.rows)
-    if (row.round == 0 || std::has_single_bit(row.round) || &row == &result.rows.back())
+  for (const AgreementRow& row : result.rows)
+    if (row.round == 0 || std::has_single_bit(row.round) || &row == &result.last())
       fmt::print("{:>9} {:>12.4e} {:>20} {:>20} {:>10}\n", row.round, row.error, whole(row.payload),
                  whole(row.traffic), whole(row.waits));
   print_wrapped(
@@ -252,11 +252,48 @@ void print_table(const Result& result, const Options& options) {
       0);
 }
 
+// Several runs: a row each.
+void print_runs(const std::vector<Result>& results, const Options& options) {
+  const Place* before = nullptr;
+  for (const Result& result : results) {
+    if (result.place != before) {
+      fmt::print("{}", before ? "\n" : "");
+      print_place(*result.place);
+      fmt::print("{:<32} {:>12} {:>18} {:>14} {:>18}\n", "mixer", "error", "traffic/worker",
+                 "rounds to 1e-3", "traffic to 1e-3");
+    }
+    before = result.place;
+    const AgreementRow* close = result.close();
+    fmt::print("{:<32} {:>12.4e} {:>18} {:>14} {:>18}\n",
+               shortened(result.mixer + (result.op == "identity" ? "" : " " + result.op), 32),
+               result.last().error, whole(result.last().traffic),
+               close ? with_commas(close->round) : "-", close ? whole(close->traffic) : "-");
+  }
+  print_wrapped(fmt::format("\n{} rounds on {} normal matrices. error: the sum over workers of "
+                            "|x - mean|^2, relative to the start; traffic: all bytes sent.",
+                            with_commas(options.rounds), options.shape),
+                0);
+}
+
+void print(const Options& options) {
+  const auto places = places_of(options);
+  const auto results = run(options, places);
+  if (!options.report.empty())
+    write_file(options.report, as_bytes(page_of(to_json(results, options, false))));
+  if (options.json) return print_json(to_json(results, options, true));
+  if (results.size() == 1)
+    print_rounds(results[0], options);
+  else
+    print_runs(results, options);
+  if (!options.report.empty()) fmt::print("\nPlots: {}\n", printable(options.report));
+}
+
 const RegisterCommand command{{
     .name = "consensus",
     .summary = "Runs gossip between workers that start apart: error against rounds and bytes.",
     .examples = {"laconic consensus --topology ring:8 --mixer powergossip --gamma best",
                  "laconic consensus --mixer choco:0.2 --op topk:0.1 --rounds 4096",
+                 "laconic consensus --mixer dpsgd --mixer powergossip --report gossip.html",
                  "laconic consensus --topology torus:4x4 --mixer dpsgd --shape 64x64 --json"},
     .attach =
         [](CLI::App& app) {
@@ -264,15 +301,24 @@ const RegisterCommand command{{
           const auto add = [&](const char* name, auto& value, const char* help) {
             return app.add_option(name, value, help);
           };
-          add("--topology", options->topology, "Who mixes with whom (see list)")
+          // A list takes one value per mention, so that what follows is not taken for another.
+          add("--topology", options->topologies, "Who mixes with whom (see list); may be repeated")
               ->type_name("SPEC")
-              ->capture_default_str();
+              ->expected(1)
+              ->take_all()
+              ->default_str("ring:8");
           add("--edges", options->edges, "A file of edges instead, two ranks per line")
               ->type_name("PATH")
               ->excludes("--topology");
-          add("--mixer", options->mixer, "How they mix (see list)")
-              ->type_name("SPEC")
+          add("--weights", options->weights,
+              "Of edges: metropolis, or uniform where that is doubly stochastic")
+              ->type_name("NAME")
               ->capture_default_str();
+          add("--mixer", options->mixers, "How they mix (see list); may be repeated")
+              ->type_name("SPEC")
+              ->expected(1)
+              ->take_all()
+              ->default_str("powergossip");
           add("--op", options->op, "Operator of mixers that take one")
               ->type_name("SPEC")
               ->capture_default_str();
@@ -281,19 +327,14 @@ const RegisterCommand command{{
               ->capture_default_str();
           add("--rounds", options->rounds, "Rounds of gossip")->capture_default_str();
           add("--seed", options->seed, "Of matrices and mixer")->capture_default_str();
-          add("--gamma", options->gamma, "The mixer's gamma: a number, or 'best' for the graph")
+          add("--gamma", options->gamma,
+              "Gamma of mixers that say none: a number, or 'best' for the graph")
               ->type_name("GAMMA");
           add("--timeout", options->timeout_seconds, "Seconds a worker waits for another")
               ->capture_default_str();
+          add("--report", options->report, "Page with plots to write")->type_name("PATH");
           app.add_flag("--json", options->json, "Print JSON, with every round");
-          return [options](const Globals&) {
-            const Result result = run(*options);
-            if (options->json) {
-              print_json(to_json(result, *options));
-            } else {
-              print_table(result, *options);
-            }
-          };
+          return [options](const Globals&) { print(*options); };
         },
 }};
 

@@ -21,7 +21,7 @@ std::vector<float> matrix_of_rank(std::size_t rows, std::size_t cols, std::size_
                                   std::uint64_t seed) {
   const auto left = gaussian(rows * rank, 1, seed), right = gaussian(cols * rank, 1, seed + 1);
   std::vector<float> matrix(rows * cols);
-  expand(left, right, {rows, cols, rank}, matrix);
+  add_product(left, right, {rows, cols, rank}, 1, matrix);
   return matrix;
 }
 

@@ -40,7 +40,7 @@ TEST(Mixers, KeepTheSumOfModelsOnEveryTopology) {
 TEST(Mixers, BringEveryTopologyTogether) {
   for (const TopologyInfo& topology : topologies())
     for (const char* mixer : {"dpsgd", "choco:0.3", "choco:0.3,fresh", "powergossip"}) {
-      GossipRun run{.mixer = mixer, .topology = topology.examples.back(), .rounds = 120};
+      GossipRun run{.mixer = mixer, .topology = topology.examples.back(), .rounds = 60};
       if (run.mixer.starts_with("choco")) run.op = "topk:0.3";
       SCOPED_TRACE(run.mixer + " " + run.topology);
       Models models = starts_of(run);
@@ -160,25 +160,6 @@ TEST(Mixers, RefuseWhatANeighbourShouldNotSend) {
   });
 }
 
-// 256 threads on a small model: what a rank sends depends on its neighbours alone.
-TEST(Mixers, PayloadPerRankDoesNotGrowWithRanks) {
-  for (const auto& [topology, degree] : {std::pair{"ring:", 2U}, {"torus:", 4U}})
-    for (const int side : {4, 8, 16}) {
-      const bool torus = degree == 4;
-      GossipRun run{.topology = topology + std::to_string(torus ? side : side * side) +
-                                (torus ? "x" + std::to_string(side) : ""),
-                    .model = {{"w", {6, 5}}},
-                    .rounds = 2};
-      for (const auto& [mixer, bytes] :
-           {std::pair{"dpsgd", 120U}, {"powergossip", 24U}, {"moniqua:16", 8U}}) {
-        run.mixer = mixer;
-        Models models = starts_of(run);
-        for (const auto& of_rank : mix(run, models))
-          ASSERT_EQ(of_rank[0].payload_bytes, degree * bytes) << run.topology << " " << mixer;
-      }
-    }
-}
-
 // What rank 0 throws when rank 1 sends noise of `length` bytes, in the mixer's order of messages.
 std::string answer_to_noise(const GossipRun& run, std::uint64_t length) {
   const auto noise = made_up(400);
@@ -251,6 +232,8 @@ Models wave(int frequency) {
   return models;
 }
 
+// Closed form: the ring's eigenvalues (1 + 2 cos(2 pi k / 8)) / 3; the alternating wave is
+// multiplied by -1/3, the slowest by (1 + sqrt 2) / 3.
 TEST(Dpsgd, WavesOnTheRingShrinkByTheirEigenvalues) {
   for (const auto& [frequency, factor] :
        {std::pair{4, -1.0 / 3}, {1, (1 + std::numbers::sqrt2) / 3}, {2, 1.0 / 3}}) {
@@ -262,6 +245,8 @@ TEST(Dpsgd, WavesOnTheRingShrinkByTheirEigenvalues) {
   }
 }
 
+// Closed form: what is left after many rounds shrinks by the largest eigenvalue, with the best
+// gamma by less.
 TEST(Dpsgd, ContractsAsTheSpectrumSays) {
   const Spectrum spectrum = spectrum_of(make_graph("ring:8"));
   for (const auto& [mixer, rate] : {std::pair{"dpsgd", 0.804738}, {"dpsgd:1.308391", 0.744521}}) {
@@ -284,6 +269,7 @@ TEST(Dpsgd, AHypercubesMatchingsAgreeAfterOnePeriod) {
   EXPECT_LT(disagreement(models), 1e-12 * apart);
 }
 
+// Closed form: copies that are sent whole and first are the models.
 TEST(Choco, WithIdentityAndFreshCopiesIsPlainGossip) {
   GossipRun run{.mixer = "choco:0.7,fresh"};
   Models choco = starts_of(run), plain = choco;
@@ -314,6 +300,7 @@ TEST(Choco, AgreesWithEveryContractionOnTheRing) {
   }
 }
 
+// Closed form: without compression no error is left to remember.
 TEST(DeepSqueeze, WithIdentityIsPlainGossipAndRemembersNothing) {
   GossipRun run{.mixer = "deepsqueeze:0.7"};
   Models squeezed = starts_of(run), plain = squeezed;
@@ -322,6 +309,17 @@ TEST(DeepSqueeze, WithIdentityIsPlainGossipAndRemembersNothing) {
   run.mixer = "dpsgd:0.7";
   mix(run, plain);
   expect_near(squeezed, plain, 1e-6);
+}
+
+TEST(DeepSqueeze, SaysWhereTheGradientGoes) {
+  expect_no_errors(on_ranks(8, [](Transport& transport) {
+    const auto first = [&](const char* mixer) {
+      return mixer_of({.mixer = mixer}, transport)->gradient_first();
+    };
+    EXPECT_FALSE(first("deepsqueeze:0.1"));
+    EXPECT_TRUE(first("deepsqueeze:0.1,before"));
+    EXPECT_FALSE(first("dpsgd"));
+  }));
 }
 
 // Tang et al., algorithm 1, written out for two workers.
@@ -347,7 +345,7 @@ TEST(DeepSqueeze, FollowsItsFormula) {
   EXPECT_NEAR(stats[0].back().residual_norm, std::sqrt(squared(errors[0])), 1e-5);
 }
 
-// Values on the grid are sent without rounding, so only the modulus is at work.
+// Closed form: values on the grid are sent without rounding, so only the modulus is at work.
 TEST(Moniqua, OnItsGridIsPlainGossip) {
   for (const auto& [mixer, apart] :
        {std::pair{"moniqua:1,0.5", 1.0}, {"moniqua:1,0.5,published", 2.0}}) {
@@ -366,6 +364,7 @@ TEST(Moniqua, OnItsGridIsPlainGossip) {
   }
 }
 
+// Closed form: a gap is known modulo B, so one above B/2 is taken for its complement.
 TEST(Moniqua, WrapsAroundWhenTheGapExceedsHalfTheSpan) {
   const auto gap_after = [](float gap) {
     Models models = {{0}, {gap}};

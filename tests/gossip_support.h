@@ -19,28 +19,35 @@ struct GossipRun {
   std::uint64_t seed = 9;
 };
 
-inline std::unique_ptr<Mixer> mixer_of(const GossipRun& run, Transport& transport) {
+inline std::unique_ptr<Mixer> mixer_of(const GossipRun& run, Transport& transport,
+                                       const Graph& graph) {
   return make_mixer(run.mixer, {.transport = transport,
                                 .model = run.model,
-                                .graph = make_graph(run.topology),
+                                .graph = graph,
                                 .plan = make_plan(run.model, "tensor", parse_operator(run.op)),
                                 .seed = run.seed,
                                 .timeout_seconds = 120});
 }
 
+inline std::unique_ptr<Mixer> mixer_of(const GossipRun& run, Transport& transport) {
+  return mixer_of(run, transport, make_graph(run.topology));
+}
+
 inline Models starts_of(const GossipRun& run) {
   Models models;
-  for (int rank = 0; rank < make_graph(run.topology).size(); ++rank)
+  const int ranks = make_graph(run.topology).size();
+  for (int rank = 0; rank < ranks; ++rank)
     models.push_back(gaussian(count_of(run.model), 1, 100 + static_cast<std::uint64_t>(rank)));
   return models;
 }
 
 // Mixes in place. stats[rank][round]
 inline std::vector<std::vector<StepStats>> mix(const GossipRun& run, Models& models) {
+  const Graph graph = make_graph(run.topology);
   std::vector<std::vector<StepStats>> stats(models.size());
   expect_no_errors(on_ranks(static_cast<int>(models.size()), [&](Transport& transport) {
     const auto rank = static_cast<std::size_t>(transport.rank());
-    const auto mixer = mixer_of(run, transport);
+    const auto mixer = mixer_of(run, transport, graph);
     for (std::uint64_t round = 0; round < run.rounds; ++round)
       stats[rank].push_back(mixer->mix(models[rank], {.step = run.first + round}));
   }));

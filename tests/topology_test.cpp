@@ -40,6 +40,29 @@ TEST(Topology, EveryMatrixIsSymmetricAndDoublyStochastic) {
   });
 }
 
+TEST(Topology, UniformWeightsAreRefusedWhereTheyWouldMoveTheMean) {
+  for (const char* spec : {"ring:8", "torus:3x4", "complete:5", "hypercube:8", "matching:8"}) {
+    const Graph graph = make_graph(spec).with(Weights::uniform);
+    EXPECT_EQ(mixing_matrix(graph), mixing_matrix(make_graph(spec))) << spec;
+    EXPECT_DOUBLE_EQ(graph.neighbours(0)[0].weight, 1.0 / (1 + graph.degree(0)));
+  }
+  for (const char* spec : {"chain:6", "star:6", "social", "random:9,0.4"})
+    EXPECT_NE(message_of<UsageError>([&] {
+                make_graph(spec).with(Weights::uniform);
+              }).find("not doubly stochastic"),
+              std::string::npos)
+        << spec;
+  EXPECT_EQ(message_of<UsageError>([] { make_graph("star:6").with(Weights::uniform); }),
+            "uniform weights are not doubly stochastic here: rank 0 has 5 neighbours and rank 1 "
+            "has 1; allowed: metropolis weights, or neighbours with as many neighbours");
+  // Pieces of a round may differ: a triangle and a pair, joined in the round after.
+  const std::vector<std::vector<Edge>> rounds = {{{0, 1}, {1, 2}, {2, 0}, {3, 4}}, {{2, 3}}};
+  EXPECT_NO_THROW(Graph(5, rounds, Weights::uniform));
+  EXPECT_EQ(weights_of("uniform"), Weights::uniform);
+  EXPECT_EQ(message_of<UsageError>([] { weights_of("equal"); }),
+            "weights 'equal'; allowed: metropolis, uniform");
+}
+
 TEST(Topology, NeighboursAreMutualAndWeighTheSame) {
   on_every_topology([](const Graph& graph) {
     for (std::size_t round = 0; round < graph.period(); ++round)
@@ -79,9 +102,15 @@ TEST(Topology, RingsHaveThePapersSpectra) {
 }
 
 TEST(Topology, ClosedFormsOfOtherSpectra) {
-  const Spectrum complete = spectrum_of(make_graph("complete:7"));
-  EXPECT_NEAR(complete.second, 0, 1e-12);
-  EXPECT_NEAR(complete.smallest, 0, 1e-12);
+  for (const char* spec : {"complete:7", "complete:64", "complete:256"}) {
+    const Spectrum complete = spectrum_of(make_graph(spec));
+    EXPECT_NEAR(complete.second, 0, 1e-12) << spec;
+    EXPECT_NEAR(complete.smallest, 0, 1e-12) << spec;
+  }
+  // A star of n: once 1, n - 2 times 1 - 1/n, once 0.
+  const Spectrum star = spectrum_of(make_graph("star:128"));
+  EXPECT_NEAR(star.second, 1 - 1.0 / 128, 1e-12);
+  EXPECT_NEAR(star.smallest, 0, 1e-12);
   // Weights 1/(d+1) on a cube of d dimensions: eigenvalues (d + 1 - 2 k) / (d + 1).
   const Spectrum cube = spectrum_of(make_graph("hypercube:16"));
   EXPECT_NEAR(cube.second, 3.0 / 5, 1e-12);

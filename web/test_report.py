@@ -149,6 +149,70 @@ def all_worse():
     return report([dense(), recipe("topk:0.001", ratio=900, final=0.62), recipe("topk:0.01", ratio=90, final=0.79)])
 
 
+def gossip(mixer, rate, per_round, rounds=300, topology="ring:8", op="identity"):
+    """A run whose error falls by a rate per round, to what floats leave."""
+
+    def row(n):
+        return {
+            "round": n,
+            "error": max(rate**n, 3e-15),
+            "payload_bytes": 0.97 * per_round * n,
+            "traffic_bytes": per_round * n,
+            "waits": 2 * n,
+        }
+
+    rows = [row(n) for n in range(rounds + 1)]
+    close = [r for r in rows if r["error"] <= 1e-3]
+    return {
+        "mixer": mixer,
+        "op": op,
+        "topology": topology,
+        "ranks": 8,
+        "spectral_gap": 0.195262,
+        "best_gamma": 1.308391,
+        "best_contraction": 0.744521,
+        "close": close[0] if close else None,
+        "last": rows[-1],
+        "rounds": rows,
+    }
+
+
+def consensus(runs, **changes):
+    return {
+        "program": "laconic 0.1.0",
+        "kind": "consensus",
+        "title": "Consensus of 100x100 matrices",
+        "shape": [100, 100],
+        "weights": "metropolis",
+        "rounds": 300,
+        "seed": 0,
+        "close_error": 0.001,
+        "command": "laconic consensus --mixer dpsgd --mixer powergossip",
+        "runs": runs,
+    } | changes
+
+
+def three_mixers(**changes):
+    return consensus(
+        [
+            gossip("dpsgd:gamma=1.30839063", 0.5543, 80110),
+            gossip("powergossip", 0.986, 904),
+            gossip("choco:0.2", 0.9, 3707, op="topk:0.1"),
+        ],
+        **changes,
+    )
+
+
+def odd_consensus():
+    exact = gossip("dpsgd", 0.1, 1e6, rounds=4)
+    exact["rounds"][-1]["error"] = exact["last"]["error"] = 0
+    diverged = gossip("moniqua:1", 1.5, 1e3)
+    diverged["rounds"][40:] = [{"round": 40, "error": None, "traffic_bytes": 4e4}, None]
+    diverged["last"] = {"round": 300, "error": None, "traffic_bytes": None}
+    short = gossip("one round </script><b onclick=alert(1)>", 0.9, 10, rounds=1, topology="star:256")
+    return consensus([exact, diverged, short, {"mixer": "bare"}, None, {"rounds": 3, "last": 1, "close": 2}], shape=None)
+
+
 SAMPLES = {
     "four": four(),
     "one": report([dense(seeds=1)], seeds=[1]),
@@ -158,6 +222,12 @@ SAMPLES = {
     "without-dense": without_dense(),
     "all-worse": all_worse(),
     "empty": report([]),
+    "consensus": three_mixers(),
+    "consensus-places": consensus(
+        [gossip("dpsgd", 0.8, 8e4, topology=t) for t in ("ring:8", "torus:4x4")] + [gossip("choco:0.9", 1.01, 900)]
+    ),
+    "consensus-odd": odd_consensus(),
+    "consensus-empty": consensus([]),
 }
 
 
@@ -305,7 +375,7 @@ class WithBrowser(unittest.TestCase):
         return BROWSER
 
     def open(self, sample, **window):
-        self.browser.open(page_of(SAMPLES.get(sample, sample)), **window)
+        self.browser.open(page_of(SAMPLES[sample] if isinstance(sample, str) else sample), **window)
         return self.look()
 
     def look(self):
@@ -314,6 +384,18 @@ class WithBrowser(unittest.TestCase):
     def click(self, query, index=0):
         self.browser.run(f"document.querySelectorAll({json.dumps(query)})[{index}].click()")
         return self.look()
+
+
+def names_of(data):
+    """What the lines are called, in order."""
+    if "recipes" in data:
+        return [r["name"] for r in data["recipes"] if isinstance(r, dict)]
+    runs = [r for r in data["runs"] if isinstance(r, dict)]
+    places = {r.get("topology") for r in runs}
+    names = [r.get("mixer", f"run {i + 1}") for i, r in enumerate(runs)]
+    if len(places) < 2:
+        return names
+    return [f"{n} on {r['topology']}" if "topology" in r else n for n, r in zip(names, runs)]
 
 
 class EverySample(WithBrowser):
@@ -327,7 +409,7 @@ class EverySample(WithBrowser):
 
     def check(self, data, seen):
         self.assertEqual(self.browser.errors, [])
-        names = [r["name"] for r in data["recipes"] if isinstance(r, dict)]
+        names = names_of(data)
         self.assertEqual([row[0][0] for row in seen["rows"]], names)
         self.assertEqual(seen["legend"], [[name, True] for name in names])
         self.assertRegex(seen["headline"], r"^\S.*\.$")
@@ -464,6 +546,64 @@ class Plots(WithBrowser):
         light, dark = self.open("four")["paper"], self.open("four", dark=True)["paper"]
         self.assertEqual((light, dark), ("rgb(255, 255, 255)", "rgb(20, 23, 27)"))
         self.assertEqual(self.open("four", dark=True, media="print")["paper"], light)
+
+
+class Consensus(WithBrowser):
+    """What `laconic consensus --report` shows: another table and other axes in the same page."""
+
+    def test_headline_names_the_fewest_bytes_to_a_thousandth(self):
+        seen = self.open("consensus")
+        sentence = "choco:0.2 comes to a thousandth of the first error with 239 KiB sent per rank, in 66 rounds."
+        self.assertEqual(seen["headline"].replace("\u00a0", " "), sentence)
+        self.assertIn("sends 939 KiB for that, 3.9 times as much, in 12 rounds.", seen["answer"].replace("\u00a0", " "))
+        self.assertTrue(self.open("consensus-empty")["headline"].startswith("This report holds no runs."))
+
+    def test_headline_when_nobody_agrees(self):
+        seen = self.open(consensus([gossip("choco:0.9", 1.01, 900), gossip("powergossip", 0.99, 900)]))
+        self.assertIn("No run came to a thousandth of the first error; the closest is powergossip with", seen["headline"])
+
+    def test_row_holds_the_numbers(self):
+        rows = self.open("consensus")["rows"]
+        self.assertEqual(rows[2][0], ["choco:0.2", "topk:0.1"])
+        self.assertEqual(rows[2][1], ["ring:8", "8 ranks, gap 0.195"])
+        self.assertEqual(rows[2][2:5], [["1.9e-14"], ["1.06 MiB"], ["300"]])
+        self.assertEqual(rows[1][5], ["not reached"])
+        self.assertEqual(rows[0][5][1], "12 rounds")
+
+    def test_two_plots_with_axes(self):
+        seen = self.open("consensus")
+        self.assertEqual(seen["lines"], [3, 3])
+        rounds, sent = seen["plots"]
+        for texts in seen["plots"]:
+            self.assertIn("error, log scale", texts)
+            self.assertIn("1", texts)
+            self.assertIn("1e-12", texts)
+        self.assertIn("round", rounds)
+        self.assertIn("bytes sent per rank, log scale", sent)
+
+    def test_errors_that_have_no_logarithm_are_left_out(self):
+        seen = self.open("consensus-odd")
+        self.assertEqual(seen["lines"], [3, 3])
+        self.assertEqual(self.open("consensus-empty")["plots"], [["nothing to draw"]] * 2)
+
+    def test_words_are_those_of_gossip(self):
+        shown = "[...document.querySelectorAll('main h2, .note, legend, label')].filter((e) => e.offsetParent).map((e) => e.innerText).join(' ')"
+        self.open("consensus")
+        text = self.browser.run(shown)
+        self.assertIn("Mixers", text)
+        self.assertIn("dashed line is plain gossip", " ".join(text.split()))
+        for word in ("Recipe", "Ratio", "Zoom"):
+            self.assertNotIn(word, text)
+        self.open("four")
+        self.assertNotIn("gossip", self.browser.run(shown))
+
+    def test_click_sorts_and_keys_read(self):
+        self.open("consensus")
+        rows = self.click("thead button", 3)["rows"]
+        self.assertEqual([row[0][0] for row in rows], ["powergossip", "choco:0.2", "dpsgd:gamma=1.30839063"])
+        self.browser.run("document.querySelector('figure svg').focus()")
+        self.browser.press("ArrowRight")
+        self.assertTrue(self.look()["tip"].startswith("dpsgd:gamma=1.30839063round 1error 0.554"), self.look()["tip"])
 
 
 # ---- the file ---------------------------------------------------------------------------------------------

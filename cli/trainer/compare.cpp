@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/report.h"
 #include "cli/text.h"
 #include "cli/trainer/link.h"
 #include "cli/trainer/options.h"
@@ -15,7 +16,6 @@
 #include "laconic/base/errors.h"
 #include "laconic/base/file.h"
 #include "laconic/version.h"
-#include "report_page.h"
 
 namespace laconic::cli {
 namespace {
@@ -189,16 +189,6 @@ Json report_json(const std::vector<Runs>& all, const Options& o, const Link& lin
           {"command",
            fmt::format("laconic compare --recipes {} --seeds {}", join(o.recipes, ","), o.seeds)},
           {"recipes", recipes}};
-}
-
-// The page with its data in place. "</" would end the script element that holds it.
-std::string page_of(const Json& report) {
-  constexpr std::string_view kPlace = "\"@LACONIC_REPORT@\"";
-  std::string data = report.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (std::size_t at = 0; (at = data.find("</", at)) != std::string::npos; at += 3)
-    data.replace(at, 2, "<\\/");
-  std::string page(kReportPage);
-  return page.replace(page.find(kPlace), kPlace.size(), data);
 }
 
 // One run after the other, each seed through all recipes. Returns false when it was interrupted.

@@ -35,6 +35,17 @@ void expect(const Frame& frame, const FrameHeader& header, const Plan& plan, Sli
   }
 }
 
+// Makes `out` a frame; `add` adds one slice to it.
+template <class Add>
+std::size_t write(const Leg& leg, int rank, SliceRange slices, Buffer& out, Add add) {
+  const FrameHeader header = leg.header(rank, slices);
+  const Keys keys = header.keys();
+  out.clear();
+  FrameWriter frame(out, header, leg.plan.operators);
+  for (std::size_t i = slices.first; i < slices.last; ++i) add(frame, i, keys);
+  return frame.finish();
+}
+
 }  // namespace
 
 FrameHeader Leg::header(int rank, SliceRange slices) const {
@@ -52,17 +63,20 @@ std::uint64_t seed_of_way_back(std::uint64_t seed) { return Key(seed).fork(~0ULL
 
 std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
                         Memory& memory, const StepInfo& info, Scratch& scratch, Buffer& out) {
-  const FrameHeader header = leg.header(rank, slices);
-  const Keys keys = header.keys();
-  out.clear();
-  FrameWriter frame(out, header, leg.plan.operators);
-  for (std::size_t i = slices.first; i < slices.last; ++i) {
+  return write(leg, rank, slices, out, [&](FrameWriter& frame, std::size_t i, const Keys& keys) {
     const Slice& slice = leg.plan.layout[i];
     const auto wanted = memory.compensate(slice, x.subspan(slice.offset, slice.count), info);
     if (frame.add(wanted, leg.plan.operator_of[i], keys, scratch))
       memory.absorb(slice, {leg.plan.op(i), frame.last_section(), keys.at(slice.offset), scratch});
-  }
-  return frame.finish();
+  });
+}
+
+std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
+                        Scratch& scratch, Buffer& out) {
+  return write(leg, rank, slices, out, [&](FrameWriter& frame, std::size_t i, const Keys& keys) {
+    const Slice& slice = leg.plan.layout[i];
+    frame.add(x.subspan(slice.offset, slice.count), leg.plan.operator_of[i], keys, scratch);
+  });
 }
 
 Frame read_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes) {
@@ -71,6 +85,13 @@ Frame read_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes)
     expect(frame, leg.header(rank, slices), leg.plan, slices);
     return frame;
   });
+}
+
+Frame read_checked_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes,
+                            Scratch& scratch) {
+  Frame frame = read_frame_of(leg, rank, slices, bytes);
+  naming(frame.header.rank, frame.header.step, [&] { check_sections(frame, scratch); });
+  return frame;
 }
 
 void add_frame(const Frame& frame, float weight, std::span<float> y, Scratch& scratch) {

@@ -34,8 +34,16 @@ std::uint64_t seed_of_way_back(std::uint64_t seed);
 std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
                         Memory& memory, const StepInfo& info, Scratch& scratch, Buffer& out);
 
+// The same where nothing is remembered between steps.
+std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
+                        Scratch& scratch, Buffer& out);
+
 // Throws DataError, naming rank and step, unless the bytes are what that rank must have written.
 Frame read_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes);
+
+// The same with every section checked: adding the frame cannot fail any more.
+Frame read_checked_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes,
+                            Scratch& scratch);
 
 // y += weight * the frame's values; y is over the whole model. Throws DataError like read_frame_of:
 // some of the frame may have been added then.

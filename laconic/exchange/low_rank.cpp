@@ -68,32 +68,31 @@ void multiply_transposed(std::span<const float> matrix, const MatrixShape& shape
   }
 }
 
-void expand(std::span<const float> left, std::span<const float> right, const MatrixShape& shape,
-            std::span<float> product) {
-  std::ranges::fill(product, 0.0F);
+void add_product(std::span<const float> left, std::span<const float> right,
+                 const MatrixShape& shape, float weight, std::span<float> matrix) {
   for (std::size_t row = 0; row < shape.rows; ++row)
     for (std::size_t k = 0; k < shape.rank; ++k)
-      kernels::add_scaled(right.data() + k * shape.cols, left[k * shape.rows + row],
-                          product.subspan(row * shape.cols, shape.cols));
+      kernels::add_scaled(right.data() + k * shape.cols, weight * left[k * shape.rows + row],
+                          matrix.subspan(row * shape.cols, shape.cols));
 }
 
-void orthonormalise(std::span<float> left, std::size_t rows, Key key) {
-  std::vector<std::vector<double>> columns;
-  for (std::size_t k = 0; k * rows < left.size(); ++k) {
-    const auto column = left.subspan(k * rows, rows);
+void orthonormalise(std::span<float> columns, std::size_t rows, Key key) {
+  std::vector<std::vector<double>> done;
+  for (std::size_t k = 0; k * rows < columns.size(); ++k) {
+    const auto column = columns.subspan(k * rows, rows);
     std::vector<double> x(column.begin(), column.end());
-    double before = std::sqrt(dot(x, x));
-    project_out(columns, x);
-    for (std::uint64_t attempt = 0; !(std::sqrt(dot(x, x)) > kDependent * before); ++attempt) {
+    double length = std::sqrt(dot(x, x));
+    project_out(done, x);
+    for (std::uint64_t attempt = 0; !(std::sqrt(dot(x, x)) > kDependent * length); ++attempt) {
       draw_normal(key.fork(k).fork(attempt), column);
       x.assign(column.begin(), column.end());
-      before = std::sqrt(dot(x, x));
-      project_out(columns, x);
+      length = std::sqrt(dot(x, x));
+      project_out(done, x);
     }
     const double norm = std::sqrt(dot(x, x));
     for (double& value : x) value /= norm;
     std::ranges::transform(x, column.begin(), [](double v) { return static_cast<float>(v); });
-    columns.push_back(std::move(x));
+    done.push_back(std::move(x));
   }
 }
 

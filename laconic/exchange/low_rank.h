@@ -21,14 +21,14 @@ void multiply(std::span<const float> matrix, const MatrixShape& shape, std::span
 void multiply_transposed(std::span<const float> matrix, const MatrixShape& shape,
                          std::span<const float> left, std::span<float> right);
 
-// `product` = left * right^T.
-void expand(std::span<const float> left, std::span<const float> right, const MatrixShape& shape,
-            std::span<float> product);
+// M += weight * left * right^T.
+void add_product(std::span<const float> left, std::span<const float> right,
+                 const MatrixShape& shape, float weight, std::span<float> matrix);
 
-// Makes the columns of `left`, each of `rows` entries, orthonormal by modified Gram-Schmidt in
-// double. A column that depends on those before it becomes a random one, drawn from `key`: it would
-// else stay without effect for ever, because its right factor would be zero.
-void orthonormalise(std::span<float> left, std::size_t rows, Key key);
+// Makes columns of `rows` entries each, at most as many as rows, orthonormal by modified
+// Gram-Schmidt in double. A column that depends on those before it becomes a random one, drawn from
+// `key`: it would else stay without effect for ever, because its other factor would be zero.
+void orthonormalise(std::span<float> columns, std::size_t rows, Key key);
 
 // Fills x with draws of variance 1, as good as normal ones.
 void draw_normal(Key key, std::span<float> x);

@@ -173,10 +173,12 @@ class PowerSgd : public Aggregator {
   void expand_all() {
     for (const Factors& f : factors_) {
       const auto mean = matrix_of(f, mean_);
-      if (f.thin())
-        expand(left_of(f, left_), right_of(f, next_right_), f.shape, mean);
-      else
+      if (f.thin()) {
+        std::ranges::fill(mean, 0.0F);
+        add_product(left_of(f, left_), right_of(f, next_right_), f.shape, 1, mean);
+      } else {
         std::ranges::copy(left_of(f, left_), mean.begin());
+      }
     }
   }
 

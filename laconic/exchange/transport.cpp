@@ -90,11 +90,14 @@ void Transport::exchange_sized(std::span<const Send> sends, std::span<const Rece
   for (std::size_t i = 0; i < receives.size(); ++i)
     incoming.push_back({receives[i].from, writable_bytes_of(std::span(&in[i], 1))});
   exchange(lengths, incoming, deadline);
-  for (std::size_t i = 0; i < receives.size(); ++i)
-    if (in[i] > most)
-      throw DataError("rank " + std::to_string(receives[i].from) + " claims " +
-                      std::to_string(in[i]) + " bytes where at most " + std::to_string(most) +
-                      " can be (" + std::string(deadline.operation) + ")");
+  const auto allow = [&](int from, std::uint64_t claimed) {
+    if (claimed > most)
+      throw DataError("rank " + std::to_string(from) + " claims " + std::to_string(claimed) +
+                      " bytes where at most " + std::to_string(most) + " can be (" +
+                      std::string(deadline.operation) + ")");
+  };
+  for (std::size_t i = 0; i < receives.size(); ++i) allow(receives[i].from, in[i]);
+  for (const std::uint64_t length : out) allow(rank(), length);  // nobody will take it
   for (std::size_t i = 0; i < receives.size(); ++i)
     incoming[i].bytes = receives[i].bytes->reset(static_cast<std::size_t>(in[i]));
   exchange(sends, incoming, deadline);

@@ -54,8 +54,8 @@ class Transport {
                 const Deadline& deadline);
 
   // The same for messages whose lengths receivers do not know: eight bytes of length go before
-  // each. A rank that claims more than `most` bytes is a DataError, before memory is taken for
-  // them.
+  // each. A rank that claims more than `most` bytes is a DataError for itself and its receivers,
+  // before memory is taken for them.
   void exchange_sized(std::span<const Send> sends, std::span<const ReceiveSized> receives,
                       std::uint64_t most, const Deadline& deadline);
 

@@ -25,6 +25,13 @@ struct Place {
   std::condition_variable changed;
   std::vector<std::deque<Message*>> from;  // by sender: messages not yet taken
   std::vector<bool> left;                  // by rank: will never answer again
+  std::size_t awaited = 0;                 // whom the rank waits for, or did last
+
+  // Rank `by` has changed something here. Others' changes wake nobody up: with 256 ranks that all
+  // talk to each other, rounds took 5 times as long when they did.
+  void tell(std::size_t by) {
+    if (by == awaited) changed.notify_one();
+  }
 };
 
 struct Group {
@@ -45,7 +52,7 @@ class Threads : public Transport {
     for (Place& place : group_->places) {
       const std::lock_guard lock(place.mutex);
       place.left[index()] = true;
-      place.changed.notify_all();
+      place.tell(index());
     }
   }
 
@@ -62,7 +69,7 @@ class Threads : public Transport {
       Place& place = at(sends[posted.count].to);
       const std::lock_guard lock(place.mutex);
       place.from[index()].push_back(&messages[posted.count]);
-      place.changed.notify_all();
+      place.tell(index());
     }
     for (const Receive& receive : receives) take(receive, deadline);
     for (std::size_t i = 0; i < sends.size(); ++i) await(messages[i], sends[i].to, deadline);
@@ -90,7 +97,7 @@ class Threads : public Transport {
       Place& sender = at(receive.from);
       const std::lock_guard lock(sender.mutex);
       message->done = true;
-      sender.changed.notify_all();
+      sender.tell(index());
     }
     if (sent != receive.bytes.size())
       throw TransportError("rank " + std::to_string(receive.from) + " sent " +
@@ -108,6 +115,7 @@ class Threads : public Transport {
   template <class Done>
   void wait(std::unique_lock<std::mutex>& lock, int peer, const Deadline& deadline,
             const char* what, Done done) {
+    mine().awaited = static_cast<std::size_t>(peer);
     while (!done()) {
       if (mine().left[static_cast<std::size_t>(peer)])
         fail(peer, "has left while ", what, "", deadline);
@@ -139,6 +147,7 @@ class Threads : public Transport {
           if (std::erase(place.from[self.index()], &messages[i]) > 0) continue;
         }
         std::unique_lock lock(self.mine().mutex);
+        self.mine().awaited = static_cast<std::size_t>(sends[i].to);
         self.mine().changed.wait(lock, [&] { return messages[i].done; });
       }
     }

@@ -8,7 +8,11 @@ from cli_test import CliTest
 
 class Consensus(CliTest):
     def consensus(self, *args):
-        return json.loads(self.ok("consensus", "--json", *args))
+        """The one run there is."""
+        report = json.loads(self.ok("consensus", "--json", *args))
+        self.assertEqual(report["kind"], "consensus")
+        self.assertEqual(len(report["runs"]), 1)
+        return report["runs"][0]
 
     def test_plain_gossip_on_the_ring_of_eight(self):
         report = self.consensus("--mixer", "dpsgd", "--gamma", "best", "--rounds", 20)
@@ -21,6 +25,49 @@ class Consensus(CliTest):
         self.assertAlmostEqual((rounds[20]["error"] / rounds[10]["error"]) ** 0.05, 0.7445, 2)
         self.assertEqual(rounds[20]["payload_bytes"], 20 * 2 * 40000)
         self.assertGreater(rounds[20]["traffic_bytes"], rounds[20]["payload_bytes"])
+
+    def test_several_mixers_on_several_graphs(self):
+        args = "--mixer dpsgd --mixer choco:0.3 --op topk:0.3 --topology ring:6 --topology star:5 --gamma best"
+        args = [*args.split(), "--shape", "9x7", "--rounds", 200]
+        runs = json.loads(self.ok("consensus", "--json", *args))["runs"]
+        self.assertEqual(
+            [(run["topology"], run["mixer"].split(":")[0], run["op"]) for run in runs],
+            [(t, m, op) for t in ("ring:6", "star:5") for m, op in (("dpsgd", "identity"), ("choco", "topk:0.3"))],
+        )
+        self.assertEqual(runs[1]["mixer"], "choco:0.3")  # its own gamma stays
+        self.assertEqual(runs[0]["mixer"], "dpsgd:gamma=1.2")
+        for run in runs:
+            close = run["close"]["round"]
+            self.assertLessEqual(run["rounds"][close]["error"], 1e-3)
+            self.assertGreater(run["rounds"][close - 1]["error"], 1e-3)
+            self.assertEqual(run["last"], run["rounds"][200])
+        shown = self.ok("consensus", *args)
+        self.assertEqual(shown.count("spectral gap"), 2)
+        self.assertEqual([line.split()[0] for line in shown.splitlines()[2:4]], ["dpsgd:gamma=1.2", "choco:0.3"])
+        for line in shown.splitlines():
+            self.assertLessEqual(len(line), 100, line)
+
+    def test_the_report_is_one_page_with_the_curves(self):
+        path = self.path("gossip.html")
+        shown = self.ok("consensus", "--shape", "3x3", "--rounds", 2000, "--mixer", "dpsgd", "--report", path)
+        self.assertIn(f"Plots: {path}", shown)
+        page = path.read_text()
+        report = json.loads(page.split('id="report">', 1)[1].split("</script>", 1)[0])
+        rounds = [row["round"] for row in report["runs"][0]["rounds"]]
+        self.assertEqual((rounds[:5], rounds[-1]), ([0, 1, 2, 3, 4], 2000))
+        self.assertLess(len(rounds), 800)
+        self.assertIn("--mixer dpsgd", report["command"])
+        self.fails(1, "consensus", "--rounds", 1, "--report", self.path("no/such/folder.html"), says=["folder.html"])
+
+    def test_every_topology_with_256_ranks(self):
+        edges = self.path("tree.txt")
+        edges.write_text("".join(f"{n // 2} {n}\n" for n in range(1, 256)))
+        topologies = "chain complete hypercube matching random star".split()
+        for graph in [f"{t}:256" for t in topologies] + [edges]:
+            option = "--edges" if graph is edges else "--topology"
+            report = self.consensus(option, graph, "--mixer", "moniqua:16", "--shape", 4, "--rounds", 1)
+            self.assertEqual(report["ranks"], 256)
+            self.assertGreater(report["spectral_gap"], 0)
 
     def test_the_table_has_a_row_per_power_of_two(self):
         shown = self.ok("consensus", "--shape", "6x6", "--rounds", 100)
@@ -60,6 +107,9 @@ class Consensus(CliTest):
             ("--shape 0x3", "--shape '0x3'"),
             ("--shape 3x", "--shape '3x'"),
             ("--rounds 0", "--rounds 0"),
+            ("--topology star:4 --weights uniform", "not doubly stochastic"),
+            ("--weights heavy", "allowed: metropolis, uniform"),
+            ("--mixer dpsgd --mixer powergossip --op natural", "allowed: operator identity"),
             ("--gamma fast", "'gamma=fast' is not allowed"),
             ("--timeout 0", "time-out"),
         ]:

@@ -7,7 +7,7 @@
 // it.
 #include <algorithm>
 
-#include "laconic/exchange/gossip/messages.h"
+#include "laconic/exchange/gossip/broadcast.h"
 
 namespace laconic {
 namespace {
@@ -81,7 +81,7 @@ class Choco : public Mixer {
 
   // A frame that is not finite changes nobody's copy of its sender.
   void absorb(const Frame& frame, std::vector<float>& hat) {
-    if (frame.finite()) broadcast_.add(frame, 1, hat);
+    if (frame.finite()) broadcast_.add(frame, hat);
   }
 
   // "choco/1/7": the copy of rank 7 in round 1 of the period.

@@ -1,9 +1,11 @@
 // deepsqueeze: compressed models with error compensation, v = x + e; c = C(v); e = v - c;
-// x += gamma sum_j W_ij (c_j - c_i). No copy of any neighbour is kept.
+// x += gamma sum_j W_ij (c_j - c_i). No copy of any neighbour is kept. In the paper the gradient is
+// part of x when it is compressed (`before`); PowerGossip's experiments apply it to the mixed
+// model.
 #include <algorithm>
 #include <cmath>
 
-#include "laconic/exchange/gossip/messages.h"
+#include "laconic/exchange/gossip/broadcast.h"
 #include "laconic/kernels/linear.h"
 #include "laconic/kernels/reduce.h"
 
@@ -12,9 +14,10 @@ namespace {
 
 class DeepSqueeze : public Mixer {
  public:
-  DeepSqueeze(MixerSetup setup, double gamma)
+  DeepSqueeze(MixerSetup setup, double gamma, bool gradient_first)
       : model_(setup.model),
         gamma_(gamma),
+        gradient_first_(gradient_first),
         broadcast_(setup),
         error_(count_of(model_)),
         sum_(error_.size()) {}
@@ -37,6 +40,8 @@ class DeepSqueeze : public Mixer {
     return stats;
   }
 
+  bool gradient_first() const override { return gradient_first_; }
+
   State save() const override {
     State state;
     save_tensors(kRole, model_, error_, state);
@@ -52,7 +57,7 @@ class DeepSqueeze : public Mixer {
 
   void decode(const Frame& frame, std::vector<float>& into) {
     into.assign(error_.size(), 0.0F);
-    broadcast_.add(frame, 1, into);
+    broadcast_.add(frame, into);
   }
 
   void approach(std::size_t j, float weight, std::span<float> x) {
@@ -62,6 +67,7 @@ class DeepSqueeze : public Mixer {
 
   Model model_;
   double gamma_;
+  bool gradient_first_;
   Broadcast broadcast_;
   std::vector<float> error_, sum_, own_, theirs_;
 };
@@ -70,11 +76,16 @@ const RegisterMixer deepsqueeze{{
     .name = "deepsqueeze",
     .summary = "Compressed models to all neighbours; what was left out is added next time.",
     .paper = "Tang et al., DeepSqueeze (arXiv 1907.07346)",
-    .parameters = {gamma_parameter("")},
-    .examples = {"deepsqueeze:0.1"},
+    .parameters = {gamma_parameter(""),
+                   {.name = "order",
+                    .fallback = "after",
+                    .choices = {"after", "before"},
+                    .help = "the gradient comes after mixing, or before compression"}},
+    .examples = {"deepsqueeze:0.1", "deepsqueeze:0.1,before"},
     .takes_operator = true,
     .make = [](MixerSetup setup, const Args& args) -> std::unique_ptr<Mixer> {
-      return std::make_unique<DeepSqueeze>(std::move(setup), args.number("gamma"));
+      return std::make_unique<DeepSqueeze>(std::move(setup), args.number("gamma"),
+                                           args.text("order") == "before");
     },
 }};
 

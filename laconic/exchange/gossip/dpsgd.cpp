@@ -1,7 +1,7 @@
 // dpsgd: plain gossip, x_i <- x_i + gamma sum_j W_ij (x_j - x_i), with uncompressed models.
 #include <algorithm>
 
-#include "laconic/exchange/gossip/messages.h"
+#include "laconic/exchange/gossip/broadcast.h"
 
 namespace laconic {
 namespace {
@@ -32,7 +32,7 @@ class Dpsgd : public Mixer {
   // next += weight (x_j - x): both ends compute the same difference, so the sum of models stays.
   void approach(std::span<const float> x, std::size_t j, float weight) {
     theirs_.assign(x.size(), 0.0F);
-    broadcast_.add(broadcast_.from(j), 1, theirs_);
+    broadcast_.add(broadcast_.from(j), theirs_);
     for (std::size_t i = 0; i < x.size(); ++i) next_[i] += weight * (theirs_[i] - x[i]);
   }
 

@@ -80,8 +80,14 @@ std::string with_commas_for_x(std::string_view args) {
 
 }  // namespace
 
-Graph::Graph(int size, std::vector<std::vector<Edge>> rounds)
-    : size_(size), rounds_(std::move(rounds)) {
+Weights weights_of(std::string_view name) {
+  if (name == "metropolis") return Weights::metropolis;
+  if (name == "uniform") return Weights::uniform;
+  throw UsageError("weights '" + std::string(name) + "'; allowed: metropolis, uniform");
+}
+
+Graph::Graph(int size, std::vector<std::vector<Edge>> rounds, Weights weights)
+    : size_(size), rounds_(std::move(rounds)), weights_(weights) {
   if (size < 2 || size > kMostNodes)
     throw UsageError("a graph of " + std::to_string(size) + " ranks; allowed: 2 to " +
                      std::to_string(kMostNodes));
@@ -93,10 +99,28 @@ Graph::Graph(int size, std::vector<std::vector<Edge>> rounds)
   if (const int rank = unreached(rounds_, size); rank >= 0)
     throw UsageError("the graph is in pieces: no path leads from rank 0 to rank " +
                      std::to_string(rank));
+  for (std::size_t round = 0; round < rounds_.size(); ++round) require_doubly_stochastic(round);
+}
+
+double Graph::taken(int by, int from, std::uint64_t round) const {
+  const int larger = std::max(degree(by, round), degree(from, round));
+  return 1.0 / (1 + (weights_ == Weights::uniform ? degree(by, round) : larger));
+}
+
+// Rows sum to 1 by what ranks keep of their own; columns do where every edge weighs the same both
+// ways: what is taken of a rank is then what it takes.
+void Graph::require_doubly_stochastic(std::uint64_t round) const {
+  for (const Edge& edge : edges(round))
+    if (taken(edge.a, edge.b, round) != taken(edge.b, edge.a, round))
+      throw UsageError("uniform weights are not doubly stochastic here: rank " +
+                       std::to_string(edge.a) + " has " + std::to_string(degree(edge.a, round)) +
+                       " neighbours and rank " + std::to_string(edge.b) + " has " +
+                       std::to_string(degree(edge.b, round)) +
+                       "; allowed: metropolis weights, or neighbours with as many neighbours");
 }
 
 double Graph::weight(const Edge& edge, std::uint64_t round) const {
-  return 1.0 / (1 + std::max(degree(edge.a, round), degree(edge.b, round)));
+  return taken(edge.a, edge.b, round);
 }
 
 std::vector<Neighbour> Graph::neighbours(int rank, std::uint64_t round) const {

@@ -20,6 +20,15 @@ struct Edge {
   friend auto operator<=>(const Edge&, const Edge&) = default;
 };
 
+// W_ij, what rank i takes of its neighbour j. On a regular graph the two are the same.
+enum class Weights {
+  metropolis,  // 1 / (1 + the larger degree of the two)
+  uniform,     // 1 / (1 + the degree of i)
+};
+
+// "metropolis" or "uniform"; throws UsageError for others.
+Weights weights_of(std::string_view name);
+
 struct Neighbour {
   int rank;
   double weight;  // W_ij
@@ -29,8 +38,9 @@ struct Neighbour {
 class Graph {
  public:
   // Edges may come in any order, either way round and twice. Throws UsageError for an edge from a
-  // rank to itself or out of range, and when all rounds together leave the graph in pieces.
-  Graph(int size, std::vector<std::vector<Edge>> rounds);
+  // rank to itself or out of range, when all rounds together leave the graph in pieces, and when
+  // the weights are not doubly stochastic: gossip would not keep the mean of all models.
+  Graph(int size, std::vector<std::vector<Edge>> rounds, Weights weights = Weights::metropolis);
 
   int size() const { return size_; }
   std::size_t period() const { return rounds_.size(); }
@@ -39,8 +49,10 @@ class Graph {
     return degrees_[at(round)][static_cast<std::size_t>(rank)];
   }
 
-  // Metropolis weights, 1 / (1 + the larger degree): symmetric, every row sums to 1, and on a
-  // regular graph the uniform 1 / (degree + 1) of the papers' rings and tori.
+  // The same edges with other weights.
+  Graph with(Weights weights) const { return {size_, rounds_, weights}; }
+
+  // Of both directions: W is symmetric, and every row sums to 1.
   double weight(const Edge& edge, std::uint64_t round = 0) const;
 
   // By rising rank.
@@ -49,6 +61,8 @@ class Graph {
   friend bool operator==(const Graph&, const Graph&) = default;
 
  private:
+  double taken(int by, int from, std::uint64_t round) const;  // W_ij
+  void require_doubly_stochastic(std::uint64_t round) const;
   std::size_t at(std::uint64_t round) const {
     return static_cast<std::size_t>(round % rounds_.size());
   }
@@ -56,6 +70,7 @@ class Graph {
   int size_;
   std::vector<std::vector<Edge>> rounds_;
   std::vector<std::vector<int>> degrees_;
+  Weights weights_;
 };
 
 struct TopologyInfo {

@@ -6,14 +6,12 @@
 #include <map>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/gossip/lowrank.h"
-#include "laconic/exchange/gossip/messages.h"
+#include "laconic/exchange/gossip/broadcast.h"
+#include "laconic/exchange/low_rank.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {
 namespace {
-
-using namespace gossip;
 
 constexpr std::uint64_t kStream = 0x706f776572;  // apart from the keys of steps
 
@@ -25,7 +23,6 @@ struct Matrix {
   std::string name;
   std::size_t offset = 0;
   MatrixShape shape;
-  std::size_t rank = 1;
 
   std::size_t count() const { return shape.rows * shape.cols; }
 };
@@ -121,9 +118,9 @@ class PowerGossip : public Mixer {
         plain_.push_back({tensor.name, offset, count, count, 1});
       } else {
         const auto rows = static_cast<std::size_t>(tensor.shape[0]);
-        const MatrixShape shape{rows, count / rows};
+        const std::size_t cols = count / rows;
         matrices_.push_back(
-            {tensor.name, offset, shape, std::min({options_.rank, shape.rows, shape.cols})});
+            {tensor.name, offset, {rows, cols, std::min({options_.rank, rows, cols})}});
       }
       offset += count;
     }
@@ -142,11 +139,11 @@ class PowerGossip : public Mixer {
   EdgeState first_state(int peer) const {
     EdgeState edge;
     for (std::size_t m = 0; m < matrices_.size(); ++m) {
-      const Matrix& matrix = matrices_[m];
-      edge.matrices.push_back({std::vector<float>(matrix.rank * matrix.shape.rows),
-                               std::vector<float>(matrix.rank * matrix.shape.cols)});
-      draw_directions(edge_key(peer, m).fork(0), edge.matrices[m].p);
-      draw_directions(edge_key(peer, m).fork(1), edge.matrices[m].q);
+      const MatrixShape& shape = matrices_[m].shape;
+      edge.matrices.push_back({std::vector<float>(shape.rank * shape.rows),
+                               std::vector<float>(shape.rank * shape.cols)});
+      draw_normal(edge_key(peer, m).fork(0), edge.matrices[m].p);
+      draw_normal(edge_key(peer, m).fork(1), edge.matrices[m].q);
     }
     return edge;
   }
@@ -163,15 +160,15 @@ class PowerGossip : public Mixer {
     for (std::size_t e = 0; e < peers.size(); ++e) {
       multiply_edge(active_[e], peers[e].rank, step, k, products_[e]);
       const Plan plan = plan_of(products_[e].size());
-      const FrameHeader header = header_of(setup_.transport.rank(), step, products_[e].size());
-      const std::size_t payload = write_message(products_[e], header, plan, frames_[e], scratch_);
-      count_message(payload, frames_[e].size(), stats);
+      stats.payload_bytes += write_frame(leg_of(plan, step), setup_.transport.rank(),
+                                         all_slices(plan), products_[e], scratch_, frames_[e]);
+      stats.wire_bytes += frames_[e].size();
       out.push_back(frames_[e].view());
-      most = std::max(most, largest_frame(plan));
+      most = std::max(most, largest_frame(plan, all_slices(plan)));
     }
     stats.compress_seconds += watch.lap();
-    swap_messages(setup_.transport, peers, out, in_, most,
-                  Deadline::in(setup_.timeout_seconds, "exchange of products with neighbours"));
+    swap_with(peers, out, in_, most, setup_.transport,
+              Deadline::in(setup_.timeout_seconds, "exchange of products with neighbours"));
     stats.exchange_seconds += watch.lap();
     for (std::size_t e = 0; e < peers.size(); ++e) move_along(peers[e], e, step, k, stats);
     stats.decompress_seconds += watch.lap();
@@ -186,14 +183,14 @@ class PowerGossip : public Mixer {
       const auto x = std::span(x_).subspan(matrix.offset, matrix.count());
       const Key draws = edge_key(peer, m).fork(2).fork(step).fork(k);
       std::vector<float>& in = edge.in(m);
-      if (!options_.warm) draw_directions(draws, in);
-      orthonormalise(in, matrix.rank, draws);
+      if (!options_.warm) draw_normal(draws, in);
+      orthonormalise(in, in.size() / matrix.shape.rank, draws);
       products.resize(products.size() + edge.out(m).size());
       const auto out = std::span(products).last(edge.out(m).size());
       if (edge.transposed)
-        multiply_transposed(x, matrix.shape, in, matrix.rank, out);
+        multiply_transposed(x, matrix.shape, in, out);
       else
-        multiply(x, matrix.shape, in, matrix.rank, out);
+        multiply(x, matrix.shape, in, out);
     }
     if (k > 0) return;
     for (const Slice& slice : plain_) {
@@ -205,13 +202,14 @@ class PowerGossip : public Mixer {
   void move_along(const Neighbour& peer, std::size_t e, std::uint64_t step, std::uint64_t k,
                   StepStats& stats) {
     const std::vector<float>& mine = products_[e];
-    const Frame frame = read_message(in_[e].view(), header_of(peer.rank, step, mine.size()),
-                                     plan_of(mine.size()), scratch_);
+    const Plan plan = plan_of(mine.size());
+    const Frame frame = read_checked_frame_of(leg_of(plan, step), peer.rank, all_slices(plan),
+                                              in_[e].view(), scratch_);
     const bool finite = frame.finite() && kernels::all_finite(mine);
     stats.finite = stats.finite && finite;
     if (!finite) return;
     theirs_.assign(mine.size(), 0.0F);
-    add_message(frame, 1, theirs_, scratch_);
+    add_frame(frame, 1, theirs_, scratch_);
     const auto weight = static_cast<float>(options_.gamma * peer.weight);
     std::size_t from = 0;
     for (std::size_t m = 0; m < matrices_.size(); ++m)
@@ -229,9 +227,9 @@ class PowerGossip : public Mixer {
     std::vector<float>& out = edge.out(m);
     const auto own = mine.subspan(from, out.size());
     const auto other = std::span<const float>(theirs_).subspan(from, out.size());
-    subtract(low ? other : own, low ? own : other, matrix.rank, out);
-    add_outer(edge.matrices[m].p, edge.matrices[m].q, matrix.rank, low ? weight : -weight,
-              matrix.shape, std::span(next_).subspan(matrix.offset, matrix.count()));
+    subtract(low ? other : own, low ? own : other, matrix.shape.rank, out);
+    add_product(edge.matrices[m].p, edge.matrices[m].q, matrix.shape, low ? weight : -weight,
+                std::span(next_).subspan(matrix.offset, matrix.count()));
     return out.size();
   }
 
@@ -242,9 +240,10 @@ class PowerGossip : public Mixer {
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = high[i] - low[i];
     for (std::size_t c = 0; c < rank; ++c) {
       const auto column = std::span(out).subspan(c * length, length);
-      const double scale = std::max(squared_length(high.subspan(c * length, length)),
-                                    squared_length(low.subspan(c * length, length)));
-      if (squared_length(column) <= kNoise * kNoise * scale) std::ranges::fill(column, 0.0F);
+      const double scale = std::max(kernels::sum_of_squares(high.subspan(c * length, length)),
+                                    kernels::sum_of_squares(low.subspan(c * length, length)));
+      if (kernels::sum_of_squares(column) <= kNoise * kNoise * scale)
+        std::ranges::fill(column, 0.0F);
     }
   }
 
@@ -262,13 +261,8 @@ class PowerGossip : public Mixer {
         .layout = {{"products", 0, count, count, 1}}, .operators = {identity_}, .operator_of = {0}};
   }
 
-  FrameHeader header_of(int rank, std::uint64_t step, std::size_t count) const {
-    FrameHeader header;
-    header.seed = setup_.seed;
-    header.step = step;
-    header.rank = static_cast<std::uint64_t>(rank);
-    header.shape = {count};
-    return header;
+  Leg leg_of(const Plan& plan, std::uint64_t step) const {
+    return {.plan = plan, .seed = setup_.seed, .step = step, .count = plan.layout[0].count};
   }
 
   MixerSetup setup_;

@@ -11,6 +11,8 @@
 namespace laconic {
 namespace {
 
+constexpr double kRounding = 1e-15;
+
 struct Tridiagonal {
   std::vector<double> diagonal, beside;  // beside[i]: between i and i + 1
 };
@@ -32,13 +34,21 @@ void reflect(std::vector<double>& a, std::size_t n, const std::vector<double>& v
     for (std::size_t j = from - 1; j < n; ++j) a[i * n + j] -= v[i] * w[j] + w[i] * v[j];
 }
 
+// A column whose entries are rounding beside the matrix is taken for 0: on a graph as even as the
+// complete one most are, and reflections made from their squares, which underflow, are none.
 Tridiagonal reduce(std::vector<double> a, std::size_t n) {
+  double whole = 0;
+  for (const double entry : a) whole += entry * entry;
   for (std::size_t col = 0; col + 2 < n; ++col) {
     std::vector<double> v(n);
     double square = 0;
     for (std::size_t i = col + 1; i < n; ++i) {
       v[i] = a[i * n + col];
       square += v[i] * v[i];
+    }
+    if (square <= kRounding * kRounding * whole) {
+      a[col * n + col + 1] = 0;
+      continue;
     }
     v[col + 1] += std::copysign(std::sqrt(square), v[col + 1]);
     reflect(a, n, v, col + 1);

@@ -745,6 +745,17 @@ def uniform_entry(low, high, c, largest):
     return min(max(value, low), high)
 
 
+def binned(bits):
+    def means(n):
+        return 2**bits
+
+    def entries(n, words, codes):
+        table = finite_floats(words)
+        return [table[c] for c in codes]
+
+    return quantiser([Plane(means, 32), Plane(each, bits)], entries)
+
+
 def sbc(density, index):
     return topk(density, index) | no_bucket() | quantiser([Plane(one, 32)], sbc_entries)
 
@@ -1015,6 +1026,7 @@ STAGES = {  # arguments, and what makes parts of an operator of them
     "grid": ((Number("omega", 0.001, 16, 0.125),), grid),
     "sign": ((), sign),
     "uniform": ((Number("bits", 1, 8, 8, True), Word(("absmax",), "ends"), NEAREST), uniform),
+    "binned": ((Number("bits", 1, 4, 2, True),), binned),
     "sbc": ((DENSITY, INDEX), sbc),
     "stc": ((DENSITY, INDEX), stc),
     "levels": ((Word(tuple(LEVEL_NAMES), ""),), levels),

@@ -680,6 +680,7 @@ class Specs(ReaderTest):
     def test_defaults_are_left_out(self):
         self.rejects("is left out", "adaptive:2", "chunk:4096", "chunk:kept=64", "bucket:512")
         self.rejects("is left out", "terngrad:0", "terngrad:-0", "grid:0.125", "uniform:8,nearest")
+        self.rejects("is left out", "binned:2")
         self.rejects("has no argument", "topk:0.1,auto", "randomk:0.1,scaled", "dithering:4,2")
 
     def test_numbers_have_one_spelling(self):
@@ -696,7 +697,7 @@ class Specs(ReaderTest):
     def test_ranges(self):
         self.accepts("topk:1e-09", "topk:1", "threshold:1e-30", "threshold:1e30", "adaptive:1")
         self.accepts("chunk:2,kept=1", "chunk:1073741824,kept=1073741824", "bucket:8+sign")
-        self.accepts("qsgd:1", "terngrad:1000", "grid:0.001", "grid:16", "uniform:1")
+        self.accepts("qsgd:1", "terngrad:1000", "grid:0.001", "grid:16", "uniform:1", "binned:4")
         below = "topk:9e-10", "topk:0", "topk:-1", "threshold:0", "adaptive:0.5", "chunk:1"
         beyond = (
             "topk:1.5",
@@ -709,7 +710,16 @@ class Specs(ReaderTest):
         self.rejects("is .* to ", *below, "chunk:kept=0", "bucket:7", "qsgd:0", "terngrad:-1")
         self.rejects("is .* to ", *beyond, "chunk:1073741825", "qsgd:32768", "dithering:128")
         self.rejects("is .* to ", "uniform:0", "uniform:9", "grid:1e-09", "terngrad:1001", "sbc:2")
-        self.rejects("whole", "qsgd:1.5", "chunk:2.5", "uniform:7.5", "dithering:1.5", "bucket:8.5")
+        self.rejects("is .* to ", "binned:0", "binned:5")
+        self.rejects(
+            "whole",
+            "binned:1.5",
+            "qsgd:1.5",
+            "chunk:2.5",
+            "uniform:7.5",
+            "dithering:1.5",
+            "bucket:8.5",
+        )
         self.rejects("cannot be kept", "chunk:32", "chunk:32,kept=33")
 
     def test_levels_need_levels(self):
@@ -1094,6 +1104,33 @@ class Scales(ReaderTest):
             "uniform:3+entropy", 2, section + stored(b"\xff"), "bit after the last"
         )
 
+    def test_binned(self):
+        section = binary32(1, 2, -3, -4) + pack([0, 3, 2, 1, 1], 2)
+        self.section_decodes("binned", 5, section, [1, -4, -3, 2, 2])
+        self.section_refused("binned", 4, section, "bit after the last|left over")
+        self.section_decodes("binned:1", 3, binary32(0.5, -2) + b"\5", [-2, 0.5, -2])
+        self.section_refused("binned:1", 3, binary32(0.5, -2) + b"\x0d", "bit after the last")
+        means = [float(mean) for mean in range(-8, 8)]
+        section = binary32(*means) + pack(list(range(16)), 4)
+        self.section_decodes("binned:4", 16, section, means)
+
+    def test_binned_in_runs(self):
+        means = binary32(1, -1, 2, -2)
+        self.section_decodes(
+            "bucket:8+binned:1", 10, means + b"\x81\2", [-1] + [1] * 6 + [-1, 2, -2]
+        )
+
+    def test_binned_with_entropy(self):
+        means = b"".join(stored(binary32(1, 2, -3, -4)[byte::4]) for byte in range(4))
+        self.section_decodes("binned+entropy", 2, means + stored(pack([3, 0], 2)), [-4, 1])
+
+    def test_means_that_are_not_finite(self):
+        for bad in math.inf, -math.inf, math.nan:
+            for place in range(4):
+                means = [1, 2, 3, 4]
+                means[place] = bad
+                self.section_refused("binned", 1, binary32(*means) + b"\0", "NaN or Inf")
+
 
 class Levels(ReaderTest):
     LEVELS = [0, 0, 3, -1, 0, 0, 0, 0, 0, 0, 0, -4, 1, 0]
@@ -1265,6 +1302,7 @@ def small_sections():
     runs = pack([0, 7, 0, 3, 4, 5, 6, 7, 1, 2], 3)
     yield "chunk:8,kept=2,fixed+sign", n, b"\0" + runs + binary32(3) + bytes([1, 2])
     yield "randomk:0.125+uniform:4", n, binary32(-1, 1) + pack([0, 1, 2, 14, 15], 4)
+    yield "randomk:0.125+binned", n, binary32(1, 2, -1, -2) + pack([0, 1, 2, 3, 0], 2)
     yield "sbc:0.125,varint", n, b"\0" + POSITION_WRITERS["varint"](positions, n) + binary32(2)
     yield "stc:0.125,rice", n, b"\0" + write_rice(positions, n) + binary32(2) + b"\7"
     for spec in "qsgd:1", "terngrad", "dithering:5", "grid", "bucket:16+qsgd:3", "bucket:16+grid":

@@ -236,6 +236,11 @@ inline const std::map<std::string, std::function<Planes(const Args&, std::uint64
            const std::uint64_t ends = args.text("range") == "absmax" ? 1 : 2;
            return {{{32, ends}, {args.whole("bits"), n}}};
          }},
+        {"binned",
+         [](const Args& args, std::uint64_t n) -> Planes {
+           const std::uint64_t bits = args.whole("bits");
+           return {{{32, std::uint64_t{1} << bits}, {bits, n}}};
+         }},
         {"qsgd",
          [](const Args& args, std::uint64_t) {
            const double s = args.number("levels");

@@ -6,6 +6,7 @@
 // them, and one code is never used.
 #include <algorithm>
 
+#include "laconic/operators/codes.h"
 #include "laconic/operators/norms.h"
 
 namespace laconic {
@@ -13,34 +14,11 @@ namespace {
 
 using kernels::Rounding;
 
-constexpr std::size_t kPiece = 4096;  // codes pass through a piece that stays in the cache
-
 class Uniform : public Quantiser {
  public:
   Uniform(unsigned bits, Rounding rounding) : bits_(bits), rounding_(rounding) {}
 
  protected:
-  // Fills a plane of codes piece by piece.
-  template <class Codes>
-  void pack(std::size_t count, std::span<std::uint8_t> plane, Scratch& scratch, Codes codes) const {
-    scratch.pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
-      std::uint8_t some[kPiece];
-      const std::size_t from = piece * kPiece, part = std::min(kPiece, count - from);
-      codes(from, part, some);
-      pack_bytes(some, part, bits_, plane.data() + from / 8 * bits_);
-    });
-  }
-
-  template <class Use>
-  void unpack(std::size_t count, ByteView plane, Scratch& scratch, Use use) const {
-    scratch.pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
-      std::uint8_t some[kPiece];
-      const std::size_t from = piece * kPiece, part = std::min(kPiece, count - from);
-      unpack_bytes(plane.data() + from / 8 * bits_, part, bits_, some);
-      use(from, part, some);
-    });
-  }
-
   Traits claims(std::optional<double> error) const {
     const auto delta = error && *error < 1 ? std::optional(1 - *error) : std::nullopt;
     if (rounding_ == Rounding::nearest) return {.delta = delta};
@@ -68,13 +46,14 @@ class MinMax : public Uniform {
     const float low = range.low, high = range.high;
     store(planes[0].data(), low);
     store(planes[0].data() + sizeof low, high);
-    pack(x.size(), planes[1], scratch, [&](std::size_t from, std::size_t part, std::uint8_t* to) {
-      if (low == high)
-        std::fill_n(to, part, std::uint8_t{0});
-      else
-        kernels::to_codes(x.subspan(from, part), low, high, bits_, rounding_, keys.own,
-                          keys.first + from, to);
-    });
+    pack_codes(x.size(), bits_, planes[1], scratch,
+               [&](std::size_t from, std::size_t part, std::uint8_t* to) {
+                 if (low == high)
+                   std::fill_n(to, part, std::uint8_t{0});
+                 else
+                   kernels::to_codes(x.subspan(from, part), low, high, bits_, rounding_, keys.own,
+                                     keys.first + from, to);
+               });
     return true;
   }
 
@@ -88,10 +67,10 @@ class MinMax : public Uniform {
   void add(const PlaneViews& planes, float weight, std::span<float> y,
            Scratch& scratch) const override {
     const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
-    unpack(y.size(), planes[1], scratch,
-           [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
-             kernels::add_codes(codes, low, high, bits_, weight, y.subspan(from, part));
-           });
+    unpack_codes(y.size(), bits_, planes[1], scratch,
+                 [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
+                   kernels::add_codes(codes, low, high, bits_, weight, y.subspan(from, part));
+                 });
   }
 
   // The least and the largest entry are exact; any other is off by a variance of at most a quarter
@@ -117,28 +96,30 @@ class AbsMax : public Uniform {
     if (x.empty()) return true;
     const float m = max_norm(x);
     store(planes[0].data(), m);
-    pack(x.size(), planes[1], scratch, [&](std::size_t from, std::size_t part, std::uint8_t* to) {
-      const auto some = x.subspan(from, part);
-      if (m == 0) {
-        std::fill_n(to, part, static_cast<std::uint8_t>(half()));
-      } else if (bits_ == 1) {
-        kernels::to_codes(some, -m, m, 1, rounding_, keys.own, keys.first + from, to);
-      } else {
-        std::int32_t levels[kPiece];
-        kernels::to_levels(some, scale(m), half(), rounding_, keys.own, keys.first + from, levels);
-        for (std::size_t i = 0; i < part; ++i)
-          to[i] = static_cast<std::uint8_t>(levels[i] + half());
-      }
-    });
+    pack_codes(x.size(), bits_, planes[1], scratch,
+               [&](std::size_t from, std::size_t part, std::uint8_t* to) {
+                 const auto some = x.subspan(from, part);
+                 if (m == 0) {
+                   std::fill_n(to, part, static_cast<std::uint8_t>(half()));
+                 } else if (bits_ == 1) {
+                   kernels::to_codes(some, -m, m, 1, rounding_, keys.own, keys.first + from, to);
+                 } else {
+                   std::int32_t levels[kCodePiece];
+                   kernels::to_levels(some, scale(m), half(), rounding_, keys.own,
+                                      keys.first + from, levels);
+                   for (std::size_t i = 0; i < part; ++i)
+                     to[i] = static_cast<std::uint8_t>(levels[i] + half());
+                 }
+               });
     return true;
   }
 
   void check(const PlaneViews& planes, std::size_t count) const override {
     check_scale(planes[0], "uniform");
     if (bits_ == 1) return;
-    std::uint8_t some[kPiece];
-    for (std::size_t from = 0; from < count; from += kPiece) {
-      const std::size_t part = std::min(kPiece, count - from);
+    std::uint8_t some[kCodePiece];
+    for (std::size_t from = 0; from < count; from += kCodePiece) {
+      const std::size_t part = std::min(kCodePiece, count - from);
       unpack_bytes(planes[1].data() + from / 8 * bits_, part, bits_, some);
       if (const unsigned largest = kernels::largest_byte({some, part}); largest > 2U * half())
         throw DataError("a section by 'uniform' has a code of " + std::to_string(largest) +
@@ -149,17 +130,17 @@ class AbsMax : public Uniform {
   void add(const PlaneViews& planes, float weight, std::span<float> y,
            Scratch& scratch) const override {
     const float m = load_scale(planes[0]);
-    unpack(y.size(), planes[1], scratch,
-           [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
-             const auto some = y.subspan(from, part);
-             if (bits_ == 1) {
-               kernels::add_codes(codes, -m, m, 1, weight, some);
-               return;
-             }
-             std::int32_t levels[kPiece];
-             for (std::size_t i = 0; i < part; ++i) levels[i] = codes[i] - half();
-             kernels::add_levels(levels, scale(m), weight, some);
-           });
+    unpack_codes(y.size(), bits_, planes[1], scratch,
+                 [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
+                   const auto some = y.subspan(from, part);
+                   if (bits_ == 1) {
+                     kernels::add_codes(codes, -m, m, 1, weight, some);
+                     return;
+                   }
+                   std::int32_t levels[kCodePiece];
+                   for (std::size_t i = 0; i < part; ++i) levels[i] = codes[i] - half();
+                   kernels::add_levels(levels, scale(m), weight, some);
+                 });
   }
 
   // The largest entry is exact. Others: at most a quarter of a step squared each; and, because zero

@@ -78,19 +78,18 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "signsgd-ef",
                  .op = "sign",
                  .memory = "feedback",
-                 .training = rate(0.01),
+                 .training = no_momentum(0.2),
                  .summary = "One bit per entry and a scale per tensor, with error feedback."});
-  all.push_back(
-      {.name = "topk-natural",
-       .op = "topk:0.01+natural",
-       .memory = "dgc",
-       .training = no_momentum(),
-       .summary = "The largest 1 %, as powers of two, with momentum before compression."});
+  all.push_back({.name = "topk-natural",
+                 .op = "topk:0.01+natural",
+                 .memory = "feedback",
+                 .training = no_momentum(0.3),
+                 .summary = "The largest 1 %, as powers of two, with error feedback."});
   all.push_back({.name = "dgc",
                  .op = "topk:0.001",
                  .memory = "dgc",
                  .warmup = kDgcWarmup,
-                 .training = no_momentum(),
+                 .training = no_momentum(0.1),
                  .summary = "Deep gradient compression: the largest 0.1 % after a warm-up."});
   all.push_back({.name = "gmc",
                  .op = "topk:0.01",
@@ -98,27 +97,27 @@ void add_averaging(std::vector<Recipe>& all) {
                  .training = no_momentum(),
                  .summary = "The largest 1 % of gradients with the momentum of the global model."});
   all.push_back({.name = "threshold",
-                 .op = "threshold:0.001",
-                 .memory = "dgc",
-                 .training = no_momentum(),
-                 .summary = "All entries of at least 0.001, with momentum before compression."});
-  all.push_back(
-      {.name = "adaptive",
-       .op = "adaptive",
-       .memory = "dgc",
-       .training = no_momentum(),
-       .summary = "Entries of at least half the largest, with momentum before compression."});
+                 .op = "threshold:0.003",
+                 .memory = "feedback",
+                 .training = no_momentum(0.2),
+                 .summary = "All entries of at least 0.003, with error feedback."});
+  all.push_back({.name = "adaptive",
+                 .op = "adaptive",
+                 .memory = "feedback",
+                 .training = no_momentum(0.2),
+                 .summary = "Entries of at least half the largest, with error feedback."});
   all.push_back({.name = "randomk",
-                 .op = "randomk:0.01,unscaled",
-                 .memory = "dgc",
+                 .op = "randomk:0.1,unscaled",
+                 .memory = "feedback",
                  .exchange = "summed",
-                 .training = no_momentum(),
-                 .summary = "1 % of entries at positions all ranks share, added on their way."});
+                 .training = no_momentum(0.2),
+                 .summary = "10 % of entries at positions all ranks share, added on their way, "
+                            "with error feedback."});
   all.push_back({.name = "spardl",
                  .op = "topk:0.01",
                  .memory = "feedback",
                  .exchange = "sparse",
-                 .training = no_momentum(),
+                 .training = no_momentum(0.4),
                  .summary =
                      "The largest 1 % of sums around a ring, what is dropped kept where it was "
                      "dropped."});
@@ -127,14 +126,14 @@ void add_averaging(std::vector<Recipe>& all) {
                  .memory = "feedback",
                  .exchange = "server",
                  .down_memory = "feedback",
-                 .training = no_momentum(),
+                 .training = no_momentum(0.2),
                  .summary =
                      "Sparse ternary compression of 1 % both ways through rank 0, feedback on both "
                      "sides."});
   all.push_back({.name = "sbc1",
                  .op = "sbc:0.001",
-                 .memory = "dgc",
-                 .training = no_momentum(),
+                 .memory = "feedback",
+                 .training = no_momentum(0.5),
                  .summary = "Sparse binary compression of 0.1 % in every step."});
   all.push_back({.name = "sbc2",
                  .op = "sbc:0.01",
@@ -154,7 +153,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .summary = "30 local steps of AdamW, Nesterov outside, uncompressed."});
   all.push_back(
       {.name = "sparseloco",
-       .op = "chunk:4096,kept=64+sign",
+       .op = "chunk:4096,kept=64+binned",
        .memory = "feedback:0.95",
        .delay = 30,
        .training = adamw(0.001),
@@ -176,16 +175,16 @@ void add_mixing(std::vector<Recipe>& all) {
                  .summary = "CHOCO on a ring, one bit per entry."});
   all.push_back({.name = "choco-topk",
                  .op = "topk:0.01",
-                 .mixer = "choco:0.2",
+                 .mixer = "choco:0.2,fresh",
                  .training = gossip(0.05),
                  .summary = "CHOCO on a ring, the largest 1 %."});
   all.push_back({.name = "deepsqueeze-sign",
                  .op = "sign",
-                 .mixer = "deepsqueeze:0.1",
+                 .mixer = "deepsqueeze:0.3",
                  .training = gossip(0.05),
                  .summary = "DeepSqueeze on a ring, one bit per entry."});
   all.push_back({.name = "moniqua",
-                 .mixer = "moniqua:0.25,0.05",
+                 .mixer = "moniqua:0.1,0.2",
                  .training = gossip(0.05),
                  .summary = "Moniqua on a ring, two bits per entry."});
   all.push_back({.name = "powergossip",

@@ -33,7 +33,8 @@ Costs costs_of(const char* exchange, const char* op, int ranks, const Model& mod
                    .memory = exchange == std::string("sparse") ? "feedback" : "none"});
     const auto rank = static_cast<std::size_t>(transport.rank());
     std::vector<float> mine(gradient.begin(), gradient.end());
-    std::ranges::rotate(mine, mine.begin() + static_cast<std::ptrdiff_t>(rank * 97 % mine.size()));
+    std::rotate(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(rank * 97 % mine.size()),
+                mine.end());
     costs.stats[rank] = aggregator->average(mine, {});
     EXPECT_EQ(costs.stats[rank].traffic_bytes, transport.bytes_sent());
   }));

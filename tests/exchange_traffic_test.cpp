@@ -2,6 +2,7 @@
 // frames of c times the gradient, is 2 (n-1)/n under dense, (n-1) c under gather, 2 (n-1)/n c under
 // sharded.
 #include "exchange_support.h"
+#include "laconic/layout/models.h"
 #include "recorded.h"
 
 namespace laconic::testing {
@@ -33,7 +34,8 @@ Costs costs_of(const char* exchange, const char* op, int ranks, const Model& mod
                    .memory = exchange == std::string("sparse") ? "feedback" : "none"});
     const auto rank = static_cast<std::size_t>(transport.rank());
     std::vector<float> mine(gradient.begin(), gradient.end());
-    std::ranges::rotate(mine, mine.begin() + static_cast<std::ptrdiff_t>(rank * 97 % mine.size()));
+    std::rotate(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(rank * 97 % mine.size()),
+                mine.end());
     costs.stats[rank] = aggregator->average(mine, {});
     EXPECT_EQ(costs.stats[rank].traffic_bytes, transport.bytes_sent());
   }));
@@ -110,6 +112,55 @@ TEST(Traffic, PayloadOfShardedIsTheSameFor4And256Ranks) {
       EXPECT_LT(heads, 2 * (n - 1) * (8 + 64));
     }
   }
+}
+
+// One of two ranks, whose peer holds zeros and costs nothing: what it really sent in a step, heads
+// and lengths included, of which an all-reduce of floats has none.
+std::uint64_t sent_by_one_of_two(const Model& model, const std::string& exchange,
+                                 std::vector<float>& gradient) {
+  const auto transport =
+      make_callback_transport({.rank = 0,
+                               .size = 2,
+                               .exchange =
+                                   [](auto, std::span<const Receive> receives, const Deadline&) {
+                                     for (const Receive& receive : receives)
+                                       std::ranges::fill(receive.bytes, std::uint8_t{0});
+                                   },
+                               .all_reduce = {}});
+  const StepStats stats =
+      make_aggregator(exchange, {.transport = *transport,
+                                 .model = model,
+                                 .plan = make_plan(model, "tensor", parse_operator("identity"))})
+          ->average(gradient, {});
+  EXPECT_EQ(stats.traffic_bytes, transport->bytes_sent());
+  EXPECT_EQ(stats.traffic_bytes, stats.payload_bytes);  // 2 (n-1)/n with n = 2
+  return transport->bytes_sent();
+}
+
+// Ratios to a dense ring, which sends the gradient once if two ranks are in it, for ranks 1, 2 and
+// 4: all vectors as they are, and of each matrix rank times rows and columns.
+void expect_ratios(const char* name, const std::vector<double>& ratios) {
+  const Model model = named_model(name);
+  std::vector<float> gradient(count_of(model), 0.5F);
+  const double dense = 4.0 * static_cast<double>(gradient.size());
+  const char* const specs[] = {"powersgd:1", "powersgd:2", "powersgd:4"};
+  for (std::size_t i = 0; i < ratios.size(); ++i)
+    EXPECT_NEAR(dense / static_cast<double>(sent_by_one_of_two(model, specs[i], gradient)),
+                ratios[i], 0.005)
+        << name << " " << specs[i];
+}
+
+// Vogels et al., table of ResNet-18 on CIFAR-10.
+TEST(Traffic, OfPowerSgdIsThatOfThePaper) {
+  const Model model = named_model("resnet18-cifar");
+  std::vector<float> gradient(count_of(model), 0.5F);
+  EXPECT_EQ(sent_by_one_of_two(model, "dense", gradient), 4 * gradient.size());
+  expect_ratios("resnet18-cifar", {243.26, 135.84, 72.13});
+}
+
+// Vogels et al., table of the LSTM on WikiText-2.
+TEST(Traffic, OfPowerSgdIsThatOfThePaperForTheLstm) {
+  expect_ratios("lstm", {309.66, 203.14, 120.35});
 }
 
 }  // namespace

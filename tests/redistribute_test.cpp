@@ -152,6 +152,13 @@ TEST(Redistribute, StatesOfDifferentRunsAreRefused) {
             "the states' arrays 'feedback/a' differ in length");
   EXPECT_EQ(data_error({{{"strange/a", {1, 2}}}}),
             "the state has 'strange/a', which no memory or exchange remembers");
+  EXPECT_EQ(data_error({{{"down.strange/a", {1, 2}}}}),
+            "the state has 'strange/a', which no memory or exchange remembers");
+  // What was given out is to be loaded and saved first: it has the owners' debts once per rank.
+  const auto twice = redistribute({{{"down.feedback/a", {1, 2}}}, {}}, 3);
+  EXPECT_EQ(twice[2].at("down.all.feedback/a"), (std::vector<float>{1, 2}));
+  EXPECT_EQ(data_error({twice[0], twice[1]}),
+            "the state has 'down.all.feedback/a', which no memory or exchange remembers");
   EXPECT_EQ(message_of<UsageError>([&] { redistribute({state}, 0); }),
             "0 ranks; allowed: 1 and more");
   EXPECT_EQ(message_of<UsageError>([&] { redistribute({}, 2); }),

@@ -30,7 +30,9 @@ Kept kept_of(const std::string& name) {
   throw DataError("the state has '" + name + "', which no memory or exchange remembers");
 }
 
-bool of_shard(const std::string& name) { return name.starts_with(kOfShard); }
+bool of_shard(const std::string& name) {
+  return name.starts_with(kOfShard) && !name.starts_with(kOfAllShards);
+}
 
 // Of all ranks' shards: a rank has those of the tensors it owns a part of.
 std::set<std::string> names_of_owners(const std::vector<State>& states) {
@@ -118,8 +120,11 @@ std::vector<State> redistribute(const std::vector<State>& states, int ranks) {
     }
   }
   const double factor = factor_of_owners(states[0], static_cast<double>(from), ranks);
-  for (const std::string& name : names_of_owners(states))
-    give_all(kOfAllShards + name.substr(kOfShard.size()), sum_of(states, name, 0, 1, factor));
+  for (const std::string& name : names_of_owners(states)) {
+    const std::string inner = name.substr(kOfShard.size());
+    kept_of(inner);  // refuses what is unknown
+    give_all(kOfAllShards + inner, sum_of(states, name, 0, 1, factor));
+  }
   return out;
 }
 

@@ -78,7 +78,7 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "signsgd-ef",
                  .op = "sign",
                  .memory = "feedback",
-                 .training = no_momentum(0.2),
+                 .training = no_momentum(0.4),
                  .summary = "One bit per entry and a scale per tensor, with error feedback."});
   all.push_back({.name = "topk-natural",
                  .op = "topk:0.01+natural",
@@ -110,7 +110,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .op = "randomk:0.1,unscaled",
                  .memory = "feedback",
                  .exchange = "summed",
-                 .training = no_momentum(0.2),
+                 .training = no_momentum(0.3),
                  .summary = "10 % of entries at positions all ranks share, added on their way, "
                             "with error feedback."});
   all.push_back({.name = "spardl",

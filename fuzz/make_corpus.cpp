@@ -1,11 +1,14 @@
 // Writes the seeds of all fuzz targets: make_corpus FOLDER. Each operator of example_specs() gives
-// one small section and one small frame, each codec and each reader of text or files a few inputs.
+// one small section and one small frame, each mixer a round's messages, each codec and each reader
+// of text or files a few inputs.
 // The same build writes the same files.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/gossip.h"
 #include "laconic/base/npy.h"
 #include "laconic/codecs/elias.h"
 #include "laconic/codecs/entropy.h"
@@ -15,6 +18,7 @@
 #include "laconic/frame/frame.h"
 #include "laconic/memory/memory.h"
 #include "laconic/recipes/recipe.h"
+#include "laconic/transports/threads.h"
 
 namespace laconic::fuzz {
 namespace {
@@ -192,6 +196,52 @@ void codec_seeds(const Folder& folder) {
   code_seeds(folder);
 }
 
+// Keeps what a rank sends, but for lengths.
+class Recorder : public Transport {
+ public:
+  explicit Recorder(Transport& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  const std::vector<Buffer>& sent() const { return sent_; }
+
+ protected:
+  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                   const Deadline& deadline) override {
+    for (const Send& send : sends)
+      if (!is_length(send.bytes.size())) sent_.emplace_back().append(send.bytes);
+    inner_.exchange(sends, receives, deadline);
+  }
+
+ private:
+  Transport& inner_;
+  std::vector<Buffer> sent_;
+};
+
+// What rank 1 really sends to rank 0 in a round, by every mixer.
+void gossip_seeds(const Folder& folder) {
+  for (const auto& spec : gossip_specs()) {
+    const auto ends = make_thread_transports(2);
+    Recorder recorder(*ends[1]);
+    {
+      const auto run = [&](Transport& end) {
+        auto model = gossip_start(end.rank());
+        gossip_mixer(spec, end)->mix(model, {.step = 1});
+      };
+      const std::jthread other([&] { run(*ends[0]); });
+      run(recorder);
+    }
+    Buffer out;
+    out.append_number(place_of(spec));
+    out.append_number(std::uint8_t{1});
+    for (const Buffer& message : recorder.sent()) {
+      out.append_number(static_cast<std::uint16_t>(message.size()));
+      out.append(message.view());
+    }
+    folder.write(spec, out.view());
+  }
+}
+
 void text_seeds(const Folder& folder) {
   const auto write = [&](std::uint8_t reader, const std::string& name, ByteView bytes) {
     Buffer out;
@@ -243,5 +293,6 @@ int main(int argc, char** argv) {
   operator_seeds(Folder(to / "operator_fuzzer"));
   frame_seeds(Folder(to / "frame_fuzzer"));
   codec_seeds(Folder(to / "codec_fuzzer"));
+  gossip_seeds(Folder(to / "gossip_fuzzer"));
   text_seeds(Folder(to / "text_fuzzer"));
 }

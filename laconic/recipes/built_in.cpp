@@ -97,14 +97,14 @@ void add_averaging(std::vector<Recipe>& all) {
                  .training = no_momentum(),
                  .summary = "The largest 1 % of gradients with the momentum of the global model."});
   all.push_back({.name = "threshold",
-                 .op = "threshold:0.003",
+                 .op = "threshold:0.01",
                  .memory = "feedback",
-                 .training = no_momentum(0.2),
-                 .summary = "All entries of at least 0.003, with error feedback."});
+                 .training = no_momentum(0.5),
+                 .summary = "All entries of at least 0.01, with error feedback."});
   all.push_back({.name = "adaptive",
                  .op = "adaptive",
                  .memory = "feedback",
-                 .training = no_momentum(0.2),
+                 .training = no_momentum(0.5),
                  .summary = "Entries of at least half the largest, with error feedback."});
   all.push_back({.name = "randomk",
                  .op = "randomk:0.1,unscaled",
@@ -126,7 +126,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .memory = "feedback",
                  .exchange = "server",
                  .down_memory = "feedback",
-                 .training = no_momentum(0.2),
+                 .training = no_momentum(0.3),
                  .summary =
                      "Sparse ternary compression of 1 % both ways through rank 0, feedback on both "
                      "sides."});

@@ -28,7 +28,7 @@ struct Place {
   std::size_t awaited = 0;                 // whom the rank waits for, or did last
 
   // Rank `by` has changed something here. Others' changes wake nobody up: with 256 ranks that all
-  // talk to each other, rounds took 5 times as long when they did.
+  // talk to each other, rounds took three times as long when they did.
   void tell(std::size_t by) {
     if (by == awaited) changed.notify_one();
   }

@@ -129,6 +129,16 @@ TEST(Binned, AsFewValuesAsBinsAreExact) {
   }
 }
 
+TEST(Binned, ZerosAreInTheFirstBin) {
+  for (unsigned bits = 1; bits <= 4; ++bits)
+    for (const float zero : {0.0F, -0.0F}) {
+      const auto section = encode(parse_operator(binned(bits)), Values(100, zero));
+      EXPECT_EQ(section, std::vector<std::uint8_t>(section.size())) << bits;
+      const Values y = through(parse_operator(binned(bits)), Values{zero, -3, 0.5F, 7, 7});
+      EXPECT_EQ(y[0], bits == 1 ? 3.625F : bits == 2 ? 0.25F : 0.0F);
+    }
+}
+
 // 64 positions of 12 bits and 64 codes of 2 bits for each 4096 entries: 112 bytes. Beside them a
 // section has the byte in front of the positions, and the table once.
 TEST(Binned, AChunkOfSparseLoCoIsOneHundredAndTwelveBytes) {

@@ -51,10 +51,10 @@ class Bins {
     return static_cast<std::uint8_t>(node(value, bits_) - (1U << bits_));
   }
 
-  // What entries of this bin are decoded as; 0 if there are none.
+  // What entries of this bin are decoded as; 0, not -0, if there are none.
   float value(std::size_t bin) const {
     const float magnitude = to_norm(mean_[(1U << bits_) + bin]);
-    return bin < 1U << (bits_ - 1) ? magnitude : -magnitude;
+    return bin < 1U << (bits_ - 1) ? magnitude : 0 - magnitude;
   }
 
  private:

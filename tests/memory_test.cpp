@@ -210,7 +210,7 @@ TEST(Memory, UnknownNamesListTheKnown) {
             "a memory is one word, not 'none+none'");
   EXPECT_EQ(message_of<UsageError>([] { Bench("feedback:2", "natural"); }),
             "feedback: '2' is not allowed; allowed: decay = 0 to 1, store = fp32 | bf16, units = "
-            "gradient | step");
+            "gradient | step, masking = off | on");
 }
 
 TEST(None, RemembersNothing) {

@@ -38,10 +38,9 @@ Settings small(const std::string& recipe, std::uint64_t steps = 40) {
   s.workers = 3;
   s.batch = 8;
   s.steps = steps;
-  s.lr = 0.1F;
   const Tuning& tuned = s.recipe.training;
   if (tuned.optimizer == "adamw") s.optimizer.kind = "adamw";
-  if (tuned.optimizer == "adamw") s.lr = 0.01F;
+  s.lr = tuned.optimizer == "adamw" ? 0.01F : 2 * static_cast<float>(tuned.lr.value_or(0.05));
   if (tuned.momentum) s.optimizer.momentum = static_cast<float>(*tuned.momentum);
   if (s.recipe.delay > 5) s.recipe.delay = 5;  // these runs are short
   return s;

@@ -2,6 +2,8 @@
 // recipes and models in one form.
 #include "cli/catalogue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "laconic/codecs/levels.h"
@@ -55,6 +57,12 @@ std::string parts_of(const Recipe& r) {
   if (r.outer != "none") parts += ", outer " + r.outer;
   for (const std::string& phase : r.warmup)
     parts += ", before step " + phase.substr(0, phase.find(' ')) + phase.substr(phase.find(' '));
+  const Tuning& t = r.training;
+  if (!t.optimizer.empty()) parts += ", " + t.optimizer;
+  if (t.lr) parts += fmt::format(", lr {}", *t.lr);
+  if (t.momentum) parts += fmt::format(", momentum {}", *t.momentum);
+  if (t.workers > 0) parts += fmt::format(", {} workers", t.workers);
+  if (t.batch > 0) parts += fmt::format(", batches of {}", t.batch);
   return parts;
 }
 

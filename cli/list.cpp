@@ -137,6 +137,12 @@ void print_groups(const std::vector<Group>& groups, std::size_t count) {
                 0);
 }
 
+// One group, by its name.
+std::vector<Group> group_named(std::vector<Group> groups, const std::string& name) {
+  std::erase_if(groups, [&](const Group& group) { return group.name != name; });
+  return groups;
+}
+
 // The groups with the entries of one name only.
 std::vector<Group> named(std::vector<Group> groups, const std::string& name) {
   for (Group& group : groups)
@@ -176,6 +182,10 @@ void list_chain(const Options& options) {
 
 void list(const Options& options) {
   const auto all = catalogue(options.count);
+  if (const auto one = group_named(all, options.what); !one.empty()) {
+    if (options.json) return print_json(to_json(one));
+    return print_group(one[0]);
+  }
   const auto groups = options.what.empty() ? all : named(all, options.what);
   if (groups.empty()) {
     list_chain(options);
@@ -190,9 +200,10 @@ void list(const Options& options) {
 
 const RegisterCommand command{{
     .name = "list",
-    .summary = "Shows everything that has a name, or what one thing or one chain promises.",
-    .examples = {"laconic list", "laconic list topk", "laconic list topk:0.01+natural --count 5000",
-                 "laconic list --json"},
+    .summary = "Shows everything that has a name, one kind of it, or what one thing or one chain "
+               "promises.",
+    .examples = {"laconic list", "laconic list recipes", "laconic list topk",
+                 "laconic list topk:0.01+natural --count 5000", "laconic list --json"},
     .attach =
         [](CLI::App& app) {
           const auto options = std::make_shared<Options>();
@@ -200,7 +211,9 @@ const RegisterCommand command{{
               ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31))
               ->capture_default_str();
           app.add_flag("--json", options->json, "Print JSON");
-          app.add_option("WHAT", options->what, "A name, or an operator such as topk:0.01+natural");
+          app.add_option(
+              "WHAT", options->what,
+              "A name, a kind such as recipes, or an operator such as topk:0.01+natural");
           return [options](const Globals&) { list(*options); };
         },
 }};

@@ -72,9 +72,3 @@ TEST(Mpi, RefusesPiecesThatMpiCannotCount) {
 
 }  // namespace
 }  // namespace laconic::testing
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  const laconic::MpiSession session;
-  return RUN_ALL_TESTS();
-}

@@ -89,9 +89,3 @@ TEST(Killed, EveryExchangeTellsTheOthers) {
 
 }  // namespace
 }  // namespace laconic::testing
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  const laconic::MpiSession session;
-  return RUN_ALL_TESTS();
-}

@@ -18,9 +18,3 @@ TEST(MpiRecipes, TheSameModelAsWithThreads) {
 
 }  // namespace
 }  // namespace laconic::testing
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  const laconic::MpiSession session;
-  return RUN_ALL_TESTS();
-}

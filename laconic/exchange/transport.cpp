@@ -127,6 +127,16 @@ void Transport::all_reduce(std::span<std::int64_t> values, const Deadline& deadl
   ring(*this, values, deadline);
 }
 
+std::string lost_sentence(const Loss& loss, const Deadline& deadline) {
+  const std::string lost = "rank " + std::to_string(loss.lost),
+                    peer = "rank " + std::to_string(loss.peer);
+  const bool direct = loss.lost == loss.peer;
+  return lost + (loss.left ? " has left while rank " : " does not answer: rank ") +
+         std::to_string(loss.rank) + " waits for " + (direct ? "it" : peer) + " " + loss.what +
+         (direct ? "" : ", and " + peer + ", in the end, for " + lost) + " (" +
+         std::string(deadline.operation) + ")";
+}
+
 const std::vector<TransportInfo>& transports() { return registry().all(); }
 
 RegisterTransport::RegisterTransport(TransportInfo info) { registry().add(std::move(info)); }

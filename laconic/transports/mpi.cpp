@@ -7,13 +7,16 @@
 #include <cstdlib>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "laconic/base/errors.h"
 
 namespace laconic {
 namespace {
 
-constexpr int kTag = 0;  // the communicator is ours alone
+// The communicator is ours alone. Under the second tag ranks that have waited long tell all others
+// for whom, so that those who wait for them know who holds all up.
+constexpr int kTag = 0, kReportTag = 1;
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING];
@@ -57,6 +60,7 @@ class Mpi : public Transport {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    needs_.assign(static_cast<std::size_t>(size_), kNobody);
   }
 
   ~Mpi() override {
@@ -72,6 +76,9 @@ class Mpi : public Transport {
   void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
                    const Deadline& deadline) override {
     if (!failure_.empty()) throw TransportError("the transport has failed before: " + failure_);
+    hear();
+    needs_.assign(static_cast<std::size_t>(size_), kNobody);  // those were of waits that are over
+    reported_ = false;
     try {
       stage(sends, receives);
       start();
@@ -154,7 +161,9 @@ class Mpi : public Transport {
       if (done > 0) {
         patience = {};
       } else if (left > 0) {
-        if (std::chrono::steady_clock::now() >= deadline.at) give_up(deadline);
+        const auto now = std::chrono::steady_clock::now();
+        if (hear() || now >= report_at(deadline)) report();
+        if (now >= deadline.at) give_up(deadline);
         patience.pause();
       }
     }
@@ -177,24 +186,74 @@ class Mpi : public Transport {
       throw TransportError(peer + " sent less than the " + std::to_string(piece.length) + end);
   }
 
-  // Names those who have not sent; only where all have, those who have not received.
+  // In time for the others to hear it before they give up.
+  static std::chrono::steady_clock::time_point report_at(const Deadline& deadline) {
+    const std::chrono::duration<double> before(std::min(5.0, deadline.seconds / 2));
+    return deadline.at - std::chrono::duration_cast<std::chrono::steady_clock::duration>(before);
+  }
+
+  // Tells all for whom this rank waits, once in a wait. What MPI thinks of it does not matter: the
+  // number stays where it is, and who is dead does not hear it.
+  void report() {
+    if (std::exchange(reported_, true)) return;
+    const int* peer = new int(*awaited().begin());
+    for (int to = 0; to < size_; ++to) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      if (to != rank_ &&
+          MPI_Isend(peer, 1, MPI_INT, to, kReportTag, comm_, &request) == MPI_SUCCESS)
+        MPI_Request_free(&request);
+    }
+  }
+
+  // Takes in what others have reported. Whether any has.
+  bool hear() {
+    for (bool any = false;; any = true) {
+      int waiting = 0;
+      MPI_Status status;
+      if (MPI_Iprobe(MPI_ANY_SOURCE, kReportTag, comm_, &waiting, &status) != MPI_SUCCESS ||
+          !waiting)
+        return any;
+      int peer = kNobody;
+      MPI_Recv(&peer, 1, MPI_INT, status.MPI_SOURCE, kReportTag, comm_, MPI_STATUS_IGNORE);
+      if (peer >= 0 && peer < size_) needs_[static_cast<std::size_t>(status.MPI_SOURCE)] = peer;
+    }
+  }
+
+  std::set<int> awaited(bool incoming) const {
+    std::set<int> ranks;
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      if (requests_[i] != MPI_REQUEST_NULL && pieces_[i].incoming == incoming)
+        ranks.insert(pieces_[i].peer);
+    return ranks;
+  }
+
+  // Those who have not sent; only where all have, those who have not received.
+  std::set<int> awaited() const {
+    const std::set<int> senders = awaited(true);
+    return senders.empty() ? awaited(false) : senders;
+  }
+
   [[noreturn]] void give_up(const Deadline& deadline) const {
-    const auto waited_for = [&](bool incoming) {
-      std::set<int> ranks;
-      for (std::size_t i = 0; i < pieces_.size(); ++i)
-        if (requests_[i] != MPI_REQUEST_NULL && pieces_[i].incoming == incoming)
-          ranks.insert(pieces_[i].peer);
-      return ranks;
-    };
-    const std::set<int> senders = waited_for(true);
-    const std::set<int> ranks = senders.empty() ? waited_for(false) : senders;
+    const std::set<int> ranks = awaited();
+    const std::string what =
+        (awaited(true).empty() ? "to receive " : "to send ") + deadline.within();
+    std::set<int> lost;
+    for (const int rank : ranks)
+      lost.insert(lost_behind(rank, rank_, size_,
+                              [&](int r) { return needs_[static_cast<std::size_t>(r)]; }));
+    if (lost.size() == 1) {
+      const int one = *lost.begin();
+      throw TransportError(lost_sentence({.lost = one,
+                                          .left = false,
+                                          .peer = ranks.contains(one) ? one : *ranks.begin(),
+                                          .rank = rank_,
+                                          .what = what},
+                                         deadline));
+    }
     std::vector<std::string> names;
-    for (const int rank : ranks) names.push_back("rank " + std::to_string(rank));
-    const bool one = names.size() == 1;
-    throw TransportError(join(names) + (one ? " does" : " do") + " not answer: rank " +
-                         std::to_string(rank_) + " waits for " + (one ? "it" : "them") + " to " +
-                         (senders.empty() ? "receive" : "send") + " " + deadline.within() + " (" +
-                         std::string(deadline.operation) + ")");
+    for (const int rank : lost) names.push_back("rank " + std::to_string(rank));
+    throw TransportError(join(names) + " do not answer: rank " + std::to_string(rank_) +
+                         " waits for them " + what + " (" + std::string(deadline.operation) + ")");
   }
 
   // MPI may read and write the staging buffer as long as the process lives, so it is given up with
@@ -214,6 +273,8 @@ class Mpi : public Transport {
   Buffer staging_;  // kept from one exchange to the next
   std::vector<Piece> pieces_;
   std::vector<MPI_Request> requests_;
+  std::vector<int> needs_;  // by rank: for whom it has reported to wait
+  bool reported_ = false;
   std::string failure_;
 };
 

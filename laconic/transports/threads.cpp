@@ -3,6 +3,7 @@
 #include "laconic/transports/threads.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -19,13 +20,15 @@ struct Message {
   bool done = false;
 };
 
-// Where a rank is reached and waits. All of it is guarded by its mutex.
+// Where a rank is reached and waits. All but the last is guarded by its mutex.
 struct Place {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::deque<Message*>> from;  // by sender: messages not yet taken
   std::vector<bool> left;                  // by rank: will never answer again
   std::size_t awaited = 0;                 // whom the rank waits for, or did last
+  // Without whom the rank cannot go on, or could not when it failed: read by those it holds up.
+  std::atomic<int> needs = kNobody;
 
   // Rank `by` has changed something here. Others' changes wake nobody up: with 256 ranks that all
   // talk to each other, rounds took three times as long when they did.
@@ -62,6 +65,7 @@ class Threads : public Transport {
  protected:
   void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
                    const Deadline& deadline) override {
+    mine().needs = kNobody;
     std::vector<Message> messages(sends.size());
     Withdraw posted{*this, sends, messages};
     for (; posted.count < sends.size(); ++posted.count) {
@@ -116,19 +120,24 @@ class Threads : public Transport {
   void wait(std::unique_lock<std::mutex>& lock, int peer, const Deadline& deadline,
             const char* what, Done done) {
     mine().awaited = static_cast<std::size_t>(peer);
+    mine().needs = peer;
     while (!done()) {
-      if (mine().left[static_cast<std::size_t>(peer)])
-        fail(peer, "has left while ", what, "", deadline);
+      if (has_left(peer)) fail(peer, what, "", deadline);
       if (mine().changed.wait_until(lock, deadline.at) == std::cv_status::timeout && !done())
-        fail(peer, "does not answer: ", what, " " + deadline.within(), deadline);
+        fail(peer, what, " " + deadline.within(), deadline);
     }
+    mine().needs = kNobody;
   }
 
-  [[noreturn]] void fail(int peer, const char* verb, const char* what, const std::string& when,
+  bool has_left(int rank) const { return mine().left[static_cast<std::size_t>(rank)]; }
+
+  [[noreturn]] void fail(int peer, const char* what, const std::string& when,
                          const Deadline& deadline) const {
-    throw TransportError("rank " + std::to_string(peer) + " " + verb + "rank " +
-                         std::to_string(rank_) + " waits for it " + what + when + " (" +
-                         std::string(deadline.operation) + ")");
+    const int lost =
+        lost_behind(peer, rank_, size(), [&](int rank) { return at(rank).needs.load(); });
+    throw TransportError(lost_sentence(
+        {.lost = lost, .left = has_left(lost), .peer = peer, .rank = rank_, .what = what + when},
+        deadline));
   }
 
   // On the way out, takes back messages nobody took, and waits for those being copied: their bytes

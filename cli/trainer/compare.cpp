@@ -29,7 +29,7 @@ struct Options {
                                       "grid",
                                       "qsgd",
                                       "topk-natural",
-                                      "sbc2",
+                                      "sbc1",
                                       "powersgd",
                                       "diloco",
                                       "sparseloco",

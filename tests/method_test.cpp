@@ -123,6 +123,7 @@ TEST(LocalSteps, ReplicasMeetAfterEachRound) {
       const StepStats stats = method->step(x, g, {.step = step, .lr = 0.1F});
       EXPECT_EQ(stats.dense_bytes, kCount * 4);
       EXPECT_EQ(stats.wire_bytes > 0, step % 4 == 3) << step;
+      EXPECT_EQ(stats.residual_norm > 0, step >= 3) << step;  // what the last round left
       EXPECT_EQ(method->replicas_equal(), step % 4 == 3) << step;
       transport.all_gather({reinterpret_cast<const std::uint8_t*>(x.data()), kCount * 4}, all,
                            kCount * 4, Deadline::in(10, "test"));

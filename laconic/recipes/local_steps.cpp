@@ -41,6 +41,7 @@ class LocalSteps : public Method {
     const double update_seconds = watch.lap();
     under_way_ = true;
     if ((info.step + 1) % delay_ == 0) stats = round(x, info);
+    stats.residual_norm = residual_norm_;
     // A dense exchange would have sent this step's gradient.
     stats.dense_bytes = gradient.size_bytes();
     stats.finite &= finite;
@@ -95,6 +96,7 @@ class LocalSteps : public Method {
     if (stats.finite) outer_->update(common_, change_, outer_lr_, given.step / delay_);
     std::ranges::copy(common_, x.begin());
     under_way_ = false;
+    residual_norm_ = stats.residual_norm;
     stats.update_seconds = watch.lap();
     return stats;
   }
@@ -106,6 +108,7 @@ class LocalSteps : public Method {
   std::unique_ptr<Aggregator> aggregator_;
   std::vector<float> common_, change_;  // the model all had after the last round
   bool under_way_ = false;
+  double residual_norm_ = 0;  // what the last round left
 };
 
 }  // namespace

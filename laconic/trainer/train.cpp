@@ -115,7 +115,6 @@ class Worker {
     totals_.compute_seconds += watch.lap();
     if (rank_ == 0 && std::ranges::count(plan_.output.record, step_) > 0) record();
     const StepStats stats = method_->step(replica_.parameters(), replica_.gradient(), info(step_));
-    skipped_ += !stats.finite;
     residual_norm_ = stats.residual_norm;
     account(stats);
   }
@@ -123,6 +122,7 @@ class Worker {
   StepInfo info(std::uint64_t step) const { return {.step = step, .lr = schedule_.at(step)}; }
 
   void account(const StepStats& stats) {
+    skipped_ += !stats.finite;
     totals_.wire_bytes += stats.wire_bytes;
     totals_.traffic_bytes += stats.traffic_bytes;
     totals_.dense_bytes += stats.dense_bytes;

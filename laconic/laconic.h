@@ -18,7 +18,7 @@
 #include "laconic/layout/layout.h"
 #include "laconic/memory/memory.h"
 #include "laconic/operators/operator.h"
-#include "laconic/recipes/method.h"
+#include "laconic/methods/method.h"
 #include "laconic/transports/callbacks.h"
 #include "laconic/transports/modelled.h"
 #include "laconic/transports/mpi.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "support.h"
+#include "tests/support.h"
 
 namespace laconic::testing {
 

@@ -38,7 +38,7 @@ def command(language, build, code, program, operator):
 def laws_of(operator, code, build):
     """The laws test with the operator in place, for the chains it gives as examples."""
     name = re.search(r'\.name = "(\w+)"', code)[1]
-    return ["env", f"LD_PRELOAD={operator}", f"{build}/tests/laws_test", f"--gtest_filter=*Laws*{name}*"]
+    return ["env", f"LD_PRELOAD={operator}", f"{build}/tests/operators_laws_test", f"--gtest_filter=*Laws*{name}*"]
 
 
 def attempt(language, operator, code, build):

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "laconic/base/npy.h"
-#include "support.h"
+#include "tests/support.h"
 
 namespace laconic::testing {
 

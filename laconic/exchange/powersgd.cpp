@@ -13,8 +13,8 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/aggregator.h"
-#include "laconic/exchange/low_rank.h"
-#include "laconic/kernels/linear.h"
+#include "laconic/kernels/low_rank.h"
+#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {

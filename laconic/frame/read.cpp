@@ -6,7 +6,7 @@
 #include "laconic/codecs/crc32c.h"
 #include "laconic/codecs/varint.h"
 #include "laconic/frame/frame.h"
-#include "laconic/kernels/linear.h"
+#include "laconic/kernels/axpy.h"
 
 namespace laconic {
 namespace {

@@ -14,7 +14,7 @@
 // 1805.08768, one local step) is this memory: v is its residual.
 #include <cmath>
 
-#include "laconic/kernels/linear.h"
+#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/memory/store.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "laconic/kernels/linear.h"
+#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/memory/store.h"
 

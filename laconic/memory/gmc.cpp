@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/kernels/linear.h"
+#include "laconic/kernels/axpy.h"
 #include "laconic/memory/store.h"
 
 namespace laconic {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/kernels/linear.h"
+#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/operators/stage.h"
 

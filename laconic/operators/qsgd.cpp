@@ -6,7 +6,7 @@
 // parameter.
 #include <algorithm>
 
-#include "laconic/operators/linear.h"
+#include "laconic/operators/dithering_base.h"
 
 namespace laconic {
 namespace {

@@ -5,7 +5,7 @@
 // at 2.5. Here it is off unless asked for.
 #include <algorithm>
 
-#include "laconic/operators/linear.h"
+#include "laconic/operators/dithering_base.h"
 
 namespace laconic {
 namespace {

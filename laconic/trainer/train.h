@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "laconic/recipes/method.h"
+#include "laconic/methods/method.h"
 #include "laconic/trainer/batches.h"
 #include "laconic/trainer/data.h"
 #include "laconic/trainer/metrics.h"

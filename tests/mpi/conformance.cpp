@@ -4,7 +4,7 @@
 #include <ctime>
 #include <thread>
 
-#include "transport_conformance.h"
+#include "tests/transports/conformance.h"
 
 namespace laconic::testing {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "failures.h"
+#include "tests/exchange/failures.h"
 #include "laconic/transports/mpi.h"
-#include "transport_conformance.h"
+#include "tests/transports/conformance.h"
 
 namespace laconic::testing {
 namespace {

@@ -1,6 +1,6 @@
 // Every built-in recipe gives the same model, bit for bit, over MPI and with threads:
 // mpirun -n 4 mpi_recipes. Each process compares its own rank's.
-#include "courses.h"
+#include "tests/methods/courses.h"
 
 namespace laconic::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "../support.h"
+#include "tests/support.h"
 #include "laconic/base/file.h"
 #include "laconic/recipes/optimizer.h"
 #include "laconic/trainer/batches.h"

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "../support.h"
+#include "tests/support.h"
 #include "laconic/base/file.h"
 #include "laconic/trainer/replica.h"
 

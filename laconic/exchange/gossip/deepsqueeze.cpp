@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "laconic/exchange/gossip/broadcast.h"
-#include "laconic/kernels/linear.h"
+#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {

@@ -7,7 +7,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/gossip/broadcast.h"
-#include "laconic/exchange/low_rank.h"
+#include "laconic/kernels/low_rank.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {

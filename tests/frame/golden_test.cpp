@@ -1,0 +1,143 @@
+// Golden frames: the bytes of every operator, pinned. Both this library and reference/ must agree
+// with them. A wanted change of the wire: run this test with LACONIC_UPDATE_GOLDEN=1, and change
+// docs/frame.md and the data version.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/support.h"
+
+namespace laconic::testing {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(LACONIC_TEST_DIR) / "golden";
+
+// Made of integers alone, so that no libm or library has a say in it: 2^-60 to 2^4, and a few
+// zeros.
+std::vector<float> exact_values(std::size_t count) {
+  std::vector<float> x(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t bits = Key(42).bits(i);
+    const std::uint64_t field = bits % 11 == 0 ? 0 : 127 - 60 + (bits >> 40) % 64;
+    const std::uint64_t mantissa = field == 0 ? 0 : bits & 0x7fffff;
+    x[i] = std::bit_cast<float>(
+        static_cast<std::uint32_t>((bits >> 63) << 31 | field << 23 | mantissa));
+  }
+  return x;
+}
+
+Buffer one_array(const std::string& spec) {
+  return compress(parse_operator(spec), exact_values(4100), 0xfeedfacecafebeefULL);
+}
+
+// Everything a head and a table can say.
+Buffer everything() {
+  Buffer out;
+  Scratch scratch;
+  FrameHeader header;
+  header.seed = 77;
+  header.step = 1000000;
+  header.rank = 300;
+  header.dtype = Dtype::float64;
+  header.shape = {3, 5, 20};
+  const std::vector<Operator> operators = {parse_operator("natural:8+entropy"),
+                                           parse_operator("identity")};
+  auto x = exact_values(300);
+  x[222] = std::bit_cast<float>(0x7fc00000U);
+  x[223] = std::numeric_limits<float>::infinity();
+  FrameWriter frame(out, header, operators);
+  frame.add(std::span(x).first(100), 0, header.keys(), scratch, "conv1.weight");
+  frame.add(std::span(x).subspan(100, 0), 1, header.keys(), scratch, "empty");
+  frame.add(std::span(x).subspan(100, 100), 1, header.keys(), scratch);
+  frame.add(std::span(x).subspan(200), 0, header.keys(), scratch, "not finite");
+  frame.finish();
+  return out;
+}
+
+// Sections beyond the first entry, with draws shared by all ranks, and levels of many bits.
+Buffer sparse() {
+  Buffer out;
+  Scratch scratch;
+  FrameHeader header;
+  header.seed = 5;
+  header.step = 300;
+  header.rank = 2;
+  header.shape = {1050};
+  const std::vector<Operator> operators = {
+      parse_operator("randomk:0.1+qsgd:4"), parse_operator("grid:0.001+levels:fixed"),
+      parse_operator("grid:0.001+entropy"), parse_operator("threshold:1000000,rice")};
+  auto x = exact_values(1050);
+  for (std::size_t i = 100; i < 500; i += 2) x[i] *= 0x1p30F;
+  FrameWriter frame(out, header, operators);
+  frame.add(std::span(x).first(100), 0, header.keys(), scratch, "drawn");
+  frame.add(std::span(x).subspan(100, 200), 1, header.keys(), scratch, "wide");
+  frame.add(std::span(x).subspan(300, 200), 2, header.keys(), scratch, "wide, coded");
+  frame.add(std::span(x).subspan(500, 300), 0, header.keys(), scratch, "drawn again");
+  frame.add(std::span(x).subspan(800), 3, header.keys(), scratch, "nothing kept");
+  frame.finish();
+  return out;
+}
+
+std::string file_name(std::string spec) {
+  for (char& c : spec)
+    if (c == ':' || c == ',' || c == '+' || c == '=') c = '-';
+  return spec;
+}
+
+std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path << " is missing: run this test with LACONIC_UPDATE_GOLDEN=1";
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::filesystem::path& path, ByteView bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+std::vector<float> decoded_values(const Buffer& bytes) {
+  const Frame frame = read_frame(bytes.view());
+  Scratch scratch;
+  std::vector<float> values(frame.header.count());
+  for (const Section& section : frame.sections)
+    add_section(frame, section, 1, std::span(values).subspan(section.first, section.count),
+                scratch);
+  return values;
+}
+
+void expect_golden(const std::string& name, const Buffer& frame) {
+  const auto values = decoded_values(frame);
+  const ByteView decoded(reinterpret_cast<const std::uint8_t*>(values.data()),
+                         values.size() * sizeof(float));
+  const auto path = kFolder / name;
+  if (std::getenv("LACONIC_UPDATE_GOLDEN")) {
+    write_file(path.string() + ".lac", frame.view());
+    write_file(path.string() + ".expected", decoded);
+  }
+  EXPECT_TRUE(std::ranges::equal(read_file(path.string() + ".lac"), frame.view())) << name;
+  EXPECT_TRUE(std::ranges::equal(read_file(path.string() + ".expected"), decoded)) << name;
+}
+
+class Golden : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Registry, Golden, ::testing::ValuesIn(example_specs()));
+
+TEST_P(Golden, BytesAndValues) {
+  on_every_cpu(
+      [&](const std::string&) { expect_golden(file_name(GetParam()), one_array(GetParam())); });
+}
+
+TEST(GoldenFrame, Everything) { expect_golden("everything", everything()); }
+TEST(GoldenFrame, Sparse) { expect_golden("sparse", sparse()); }
+
+TEST(GoldenFrame, NoFileIsLeftOver) {
+  std::size_t frames = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+    frames += entry.path().extension() == ".lac";
+  EXPECT_EQ(frames, example_specs().size() + 2);
+}
+
+}  // namespace
+}  // namespace laconic::testing

@@ -1,0 +1,70 @@
+// A few steps of a recipe on gradients known beforehand.
+#pragma once
+
+#include <functional>
+
+#include "laconic/methods/method.h"
+#include "tests/ranks.h"
+
+namespace laconic::testing {
+
+inline const Model kModel = {{"w", {8, 5}}, {"b", {8}}};
+inline constexpr std::size_t kCount = 48;
+
+inline std::vector<float> gradient_of(int rank, std::uint64_t step) {
+  return gaussian(kCount, 0.5F, 1 + step * 97 + static_cast<std::uint64_t>(rank));
+}
+
+struct Course {
+  Recipe recipe;
+  OptimizerOptions optimizer = {.momentum = 0};
+  float lr = 0.125F;
+  std::uint64_t steps = 12;
+  std::function<std::vector<float>(int rank, std::uint64_t step)> gradient = gradient_of;
+  std::uint64_t save_at = 0;  // above 0: there a new method goes on from what was saved
+};
+
+// The recipe with an optimiser that fits it, and rounds short enough that some end and one does
+// not.
+inline Course course_of(const Recipe& recipe) {
+  Course course{.recipe = recipe, .steps = 9};
+  if (recipe.delay > 1) course.recipe.delay = 4;
+  if (recipe.training.optimizer == "adamw") course.optimizer.kind = "adamw";
+  if (recipe.training.momentum.value_or(1) > 0) course.optimizer.momentum = 0.9F;
+  return course;
+}
+
+inline std::unique_ptr<Method> method_of(const Course& course, std::span<const float> start,
+                                         Transport& transport) {
+  return make_method({.model = kModel, .recipe = course.recipe, .seed = 5}, course.optimizer, start,
+                     transport);
+}
+
+// This rank's model after the course.
+inline std::vector<float> follow(const Course& course, Transport& transport) {
+  std::vector<float> x = gaussian(kCount);
+  auto method = method_of(course, x, transport);
+  for (std::uint64_t step = 0; step < course.steps; ++step) {
+    if (course.save_at > 0 && step == course.save_at) {
+      const Saved saved = method->save(x);
+      x = gaussian(kCount);
+      method = method_of(course, x, transport);
+      method->load(saved, x);
+    }
+    auto g = course.gradient(transport.rank(), step);
+    EXPECT_TRUE(method->step(x, g, {.step = step, .lr = course.lr}).finite);
+  }
+  method->finish(x, {.step = course.steps - 1, .lr = course.lr});
+  return x;
+}
+
+// Every rank's model after the course, ranks as threads.
+inline std::vector<std::vector<float>> run(const Course& course, int ranks) {
+  std::vector<std::vector<float>> models(static_cast<std::size_t>(ranks));
+  expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
+    models[static_cast<std::size_t>(transport.rank())] = follow(course, transport);
+  }));
+  return models;
+}
+
+}  // namespace laconic::testing

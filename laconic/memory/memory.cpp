@@ -89,16 +89,6 @@ void require_lr(const std::string& memory, const StepInfo& info) {
                    "; allowed: above 0");
 }
 
-void mask_momentum(std::span<float> momentum, const Sent& sent) {
-  std::vector<float> decoded;
-  mask_momentum(momentum, sent.decode(momentum.size(), decoded));
-}
-
-void mask_momentum(std::span<float> momentum, std::span<const float> decoded) {
-  for (std::size_t i = 0; i < momentum.size(); ++i)
-    momentum[i] = decoded[i] != 0 ? 0.0F : momentum[i];
-}
-
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values,
                   State& state) {
   for (const Tensor& tensor : model) {

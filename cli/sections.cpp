@@ -54,8 +54,8 @@ std::optional<Kept> kept_in(const Frame& frame, const Section& section, Scratch&
   if (section.count == 0) return Kept{0, 0, codec_in({}, codec)};
   op.check(section.bytes, section.count, scratch);
   Buffer positions;
-  selector->write(scratch.kept.view(), section.count, positions);
-  return Kept{scratch.kept.size(), positions.size(), codec_in(section.bytes, codec)};
+  selector->write(scratch.kept().view(), section.count, positions);
+  return Kept{scratch.kept().size(), positions.size(), codec_in(section.bytes, codec)};
 }
 
 std::vector<Rule> parse_rules(const std::vector<std::string>& texts) {

@@ -93,7 +93,7 @@ class Binned : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const Bins of(x, bits_);
@@ -114,7 +114,7 @@ class Binned : public Quantiser {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     if (y.empty()) return;
     std::array<float, 1U << kMostBits> means{};
     for (std::size_t b = 0; b < bins(); ++b) means[b] = mean(planes[0], b);

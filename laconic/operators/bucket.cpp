@@ -31,7 +31,7 @@ class Bucketed : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     bool finite = true;
     each(x.size(), planes, [&](std::size_t from, std::size_t count, const PlaneSpans& part) {
       finite = finite &&
@@ -47,7 +47,7 @@ class Bucketed : public Quantiser {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     each(y.size(), planes, [&](std::size_t from, std::size_t count, const PlaneViews& part) {
       inner_->add(part, weight, y.subspan(from, count), scratch);
     });

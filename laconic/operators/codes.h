@@ -12,8 +12,8 @@ inline constexpr std::size_t kCodePiece = 4096;
 
 // Packs what codes(from, part, bytes) puts into `part` bytes for the entries from `from` on.
 template <class Codes>
-void pack_codes(std::size_t count, unsigned bits, std::span<std::uint8_t> plane, Scratch& scratch,
-                Codes codes) {
+void pack_codes(std::size_t count, unsigned bits, std::span<std::uint8_t> plane,
+                StageScratch& scratch, Codes codes) {
   scratch.pool.each((count + kCodePiece - 1) / kCodePiece, [&](std::size_t piece, unsigned) {
     std::uint8_t some[kCodePiece];
     const std::size_t from = piece * kCodePiece, part = std::min(kCodePiece, count - from);
@@ -24,7 +24,8 @@ void pack_codes(std::size_t count, unsigned bits, std::span<std::uint8_t> plane,
 
 // Calls use(from, part, bytes) for every piece.
 template <class Use>
-void unpack_codes(std::size_t count, unsigned bits, ByteView plane, Scratch& scratch, Use use) {
+void unpack_codes(std::size_t count, unsigned bits, ByteView plane, StageScratch& scratch,
+                  Use use) {
   scratch.pool.each((count + kCodePiece - 1) / kCodePiece, [&](std::size_t piece, unsigned) {
     std::uint8_t some[kCodePiece];
     const std::size_t from = piece * kCodePiece, part = std::min(kCodePiece, count - from);

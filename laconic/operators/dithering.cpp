@@ -20,7 +20,7 @@ class Dithering : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const float norm = norm_ == "1" ? l1_norm(x) : norm_ == "2" ? l2_norm(x) : max_norm(x);
@@ -41,7 +41,7 @@ class Dithering : public Quantiser {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     const float norm = load_scale(planes[0]);
     in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {
       kernels::add_powers(levels_of(planes[1]).data() + from, norm, s_, weight,

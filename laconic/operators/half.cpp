@@ -22,7 +22,7 @@ class Fp16 : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     scratch.pool.each(blocks_of(x.size()), [&](std::size_t block, unsigned) {
       const auto part = x.subspan(block * kBlock, std::min(kBlock, x.size() - block * kBlock));
       const unsigned top = kernels::fp16_top(part);
@@ -46,7 +46,7 @@ class Fp16 : public Quantiser {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     scratch.pool.each(planes[0].size(), [&](std::size_t block, unsigned) {
       const auto part = y.subspan(block * kBlock, std::min(kBlock, y.size() - block * kBlock));
       kernels::fp16_add(planes[1].data() + 2 * block * kBlock, planes[0][block], weight, part);
@@ -63,7 +63,7 @@ class Bf16 : public Quantiser {
   PlaneShapes planes(std::size_t count) const override { return {{.width = 16, .count = count}}; }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch&) const override {
+              StageScratch&) const override {
     return kernels::bf16_encode(x, planes[0].data());
   }
 
@@ -72,7 +72,8 @@ class Bf16 : public Quantiser {
       throw DataError("a section by 'half:bf16' holds NaN or Inf without being marked so");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch&) const override {
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           StageScratch&) const override {
     kernels::bf16_add(planes[0].data(), weight, y);
   }
 

@@ -28,7 +28,7 @@ class Identity : public Quantiser {
   PlaneShapes planes(std::size_t count) const override { return {{.width = 32, .count = count}}; }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch&) const override {
+              StageScratch&) const override {
     if (!kernels::all_finite(x)) return false;
     if (!x.empty()) std::memcpy(planes[0].data(), x.data(), x.size_bytes());
     return true;
@@ -42,7 +42,8 @@ class Identity : public Quantiser {
       throw DataError("a section by 'identity' holds NaN or Inf without being marked so");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch&) const override {
+  void add(const PlaneViews& planes, float weight, std::span<float> y,
+           StageScratch&) const override {
     in_pieces(planes[0], [&](std::span<const float> x, std::size_t from) {
       kernels::add_scaled(x.data(), weight, y.subspan(from, x.size()));
     });

@@ -45,7 +45,7 @@ class Natural9 : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     std::atomic<bool> finite = true;
     scratch.pool.each(pieces_of(x.size(), kPiece), [&](std::size_t piece, unsigned) {
       const std::size_t from = piece * kPiece;
@@ -63,7 +63,7 @@ class Natural9 : public Quantiser {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     scratch.pool.each(pieces_of(y.size(), kPiece), [&](std::size_t piece, unsigned) {
       const std::size_t from = piece * kPiece;
       kernels::natural_add(planes[0].data() + from, planes[1].data() + from / 8, weight,
@@ -88,7 +88,7 @@ class Natural8 : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
       const auto part = part_of(x, window, kWindow);
       const unsigned top = kernels::natural_window(part);
@@ -108,7 +108,7 @@ class Natural8 : public Quantiser {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
       kernels::natural8_add(planes[1].data() + window * kWindow, planes[0][window], weight,
                             part_of(y, window, kWindow));

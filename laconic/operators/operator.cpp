@@ -195,16 +195,16 @@ bool Operator::prepare(std::span<const float>& x, const Keys& keys, Scratch& scr
   if (!kernels::all_finite(x)) return false;
   if (chain_->shrink) {
     const float factor = chain_->shrunk(x.size());
-    const auto scaled = scratch.scaled.reset(x.size());
+    const auto scaled = scratch.scaled_.reset(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) scaled[i] = factor * x[i];
     x = scaled;
   }
   if (chain_->selector) {
-    scratch.kept.clear();
-    chain_->selector->select(x, keys, scratch.kept, scratch);
+    scratch.kept_.clear();
+    chain_->selector->select(x, keys, scratch.kept_, scratch);
     const float factor = chain_->selector->factor(x.size());
-    const auto values = scratch.values.reset(scratch.kept.size());
-    kernels::gather(x, scratch.kept.view(), factor, values.data());
+    const auto values = scratch.values_.reset(scratch.kept_.size());
+    kernels::gather(x, scratch.kept_.view(), factor, values.data());
     constexpr float kMost = std::numeric_limits<float>::max();
     if (factor > 1)
       for (float& value : values) value = std::clamp(value, -kMost, kMost);
@@ -218,11 +218,11 @@ bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,
   if (x.empty()) return true;
   const std::size_t start = out.size(), count = x.size();
   if (!prepare(x, keys, scratch)) return false;
-  if (chain_->selector) chain_->selector->write(scratch.kept.view(), count, out);
+  if (chain_->selector) chain_->selector->write(scratch.kept_.view(), count, out);
   const auto shapes = chain_->quantiser->planes(x.size());
   bool finite = true;
   if (chain_->coder) {
-    const auto planes = place(shapes, scratch.planes);
+    const auto planes = place(shapes, scratch.planes_);
     finite = chain_->quantiser->encode(x, planes, keys, scratch);
     if (finite) chain_->coder->encode(shapes, views(planes), out, scratch);
   } else {
@@ -234,7 +234,7 @@ bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,
 }
 
 // The planes of a section, checked. They lie in the section itself or, after a coder, in scratch;
-// the positions of a selector are in scratch.kept.
+// the positions of a selector are in scratch.kept_.
 PlaneViews Operator::read(ByteView section, std::size_t count, const Keys& keys,
                           Scratch& scratch) const {
   const auto refuse_size = [&](std::size_t size) {
@@ -244,8 +244,8 @@ PlaneViews Operator::read(ByteView section, std::size_t count, const Keys& keys,
   if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))
     refuse_size(section.size());
   if (chain_->selector && count > 0) {
-    section = chain_->selector->read(section, count, keys, scratch.kept, scratch);
-    count = scratch.kept.size();
+    section = chain_->selector->read(section, count, keys, scratch.kept_, scratch);
+    count = scratch.kept_.size();
   }
   const auto shapes = chain_->quantiser->planes(count);
   PlaneViews planes;
@@ -253,7 +253,7 @@ PlaneViews Operator::read(ByteView section, std::size_t count, const Keys& keys,
     if (!section.empty()) refuse_size(section.size());
   } else if (chain_->coder) {
     if (section.size() < chain_->coder->min_size(shapes)) refuse_size(section.size());
-    const auto decoded = place(shapes, scratch.planes);
+    const auto decoded = place(shapes, scratch.planes_);
     chain_->coder->decode(section, shapes, decoded, scratch);
     planes = views(decoded);
   } else {
@@ -279,11 +279,11 @@ void Operator::add(ByteView section, float weight, std::span<float> y, const Key
     if (!y.empty()) chain_->quantiser->add(planes, weight, y, scratch);
     return;
   }
-  if (y.empty() || scratch.kept.empty()) return;
-  const auto values = scratch.values.reset(scratch.kept.size());
+  if (y.empty() || scratch.kept_.empty()) return;
+  const auto values = scratch.values_.reset(scratch.kept_.size());
   std::ranges::fill(values, 0.0F);
   chain_->quantiser->add(planes, 1, values, scratch);
-  kernels::scatter_add(scratch.kept.view(), values.data(), weight, y);
+  kernels::scatter_add(scratch.kept_.view(), values.data(), weight, y);
 }
 
 const std::string& Operator::spec() const { return chain_->spec; }

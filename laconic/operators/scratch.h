@@ -9,22 +9,35 @@
 
 namespace laconic {
 
-struct Scratch {
-  explicit Scratch(unsigned threads = 1) : pool(threads) {}
+// What a stage may use within one call. Nothing in it outlives the call: the next stage of the
+// chain finds it used.
+struct StageScratch {
+  explicit StageScratch(unsigned threads) : pool(threads) {}
 
   Pool pool;        // how many threads it has changes no byte
   Entropy entropy;  // zstd's contexts
-
-  // The chain's own, between its stages.
-  Array<float> scaled;  // what a scaler made of the entries
-  Positions kept;       // which entries the selector keeps
-  Array<float> values;  // and their values
-  Buffer planes;        // planes on their way through a coder
-
-  // For a stage's own use within one call.
   Buffer spare;
   Positions nonzero, candidates;
   Array<std::uint64_t> words;
+  Array<float> sample;
+};
+
+// With what the chain keeps between its stages, which no stage can name: a stage that wrote there
+// would change entries that another has not seen yet.
+class Scratch : public StageScratch {
+ public:
+  explicit Scratch(unsigned threads = 1) : StageScratch(threads) {}
+
+  // Which entries were kept by the section that was encoded or checked last.
+  const Positions& kept() const { return kept_; }
+
+ private:
+  friend class Operator;
+
+  Array<float> scaled_;  // what a scaler made of the entries
+  Positions kept_;       // which entries the selector keeps
+  Array<float> values_;  // and their values
+  Buffer planes_;        // planes on their way through a coder
 };
 
 }  // namespace laconic

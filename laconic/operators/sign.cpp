@@ -17,7 +17,7 @@ class Sign : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const double mean = kernels::sum_of_magnitudes(x) / static_cast<double>(x.size());
@@ -34,7 +34,7 @@ class Sign : public Quantiser {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     const float scale = load_scale(planes[0]);
     const auto bits = std::bit_cast<std::uint32_t>(scale);
     in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {

@@ -39,7 +39,7 @@ class MinMax : public Uniform {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const kernels::Range range = kernels::range_of(x);
@@ -65,7 +65,7 @@ class MinMax : public Uniform {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
     unpack_codes(y.size(), bits_, planes[1], scratch,
                  [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
@@ -91,7 +91,7 @@ class AbsMax : public Uniform {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const float m = max_norm(x);
@@ -128,7 +128,7 @@ class AbsMax : public Uniform {
   }
 
   void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+           StageScratch& scratch) const override {
     const float m = load_scale(planes[0]);
     unpack_codes(y.size(), bits_, planes[1], scratch,
                  [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {

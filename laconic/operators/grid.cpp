@@ -122,13 +122,10 @@ class Grid : public Quantiser {
                       ", which is not a finite number of steps");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           StageScratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     const float step = load_scale(planes[0]);
-    in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {
-      kernels::add_levels(levels_of(planes[1]).data() + from, {step, 1}, weight,
-                          y.subspan(from, count));
-    });
+    kernels::add_levels(levels_of(planes[1]).data() + from, {step, 1}, weight, y);
   }
 
   Traits traits(std::size_t) const override {

@@ -72,8 +72,7 @@ class Mean : public Quantiser {
       throw DataError("a section by 'sbc' has a mean that is not finite");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           StageScratch&) const override {
+  void add(const PlaneViews& planes, std::size_t, float weight, std::span<float> y) const override {
     const float value = weight * load_scale(planes[0]);
     for (float& entry : y) entry += value;
   }

@@ -21,7 +21,7 @@
 #include "laconic/base/args.h"
 #include "laconic/base/key.h"
 #include "laconic/codecs/fixed.h"
-#include "laconic/operators/scratch.h"
+#include "laconic/operators/stage_scratch.h"
 
 namespace laconic {
 
@@ -117,9 +117,10 @@ class Quantiser {
   // Throws DataError unless every symbol stands for a finite value. Sizes, padding and the bounds
   // of levels are already right.
   virtual void check(const PlaneViews& planes, std::size_t count) const = 0;
-  // y += weight * decoded, for checked planes.
-  virtual void add(const PlaneViews& planes, float weight, std::span<float> y,
-                   StageScratch& scratch) const = 0;
+  // y[i] += weight * decoded entry from + i, for checked planes, as far as y goes. `from` is an
+  // entry whose symbols begin a byte in every plane. Threads may add distinct stretches.
+  virtual void add(const PlaneViews& planes, std::size_t from, float weight,
+                   std::span<float> y) const = 0;
   virtual Traits traits(std::size_t count) const = 0;
 };
 

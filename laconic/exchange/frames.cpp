@@ -21,16 +21,18 @@ auto naming(std::uint64_t rank, std::uint64_t step, Read read) {
 
 void expect(const Frame& frame, const FrameHeader& header, const Plan& plan, SliceRange slices) {
   if (frame.header.rank != header.rank || frame.header.step != header.step ||
-      frame.header.seed != header.seed)
-    throw DataError("the frame is of rank " + std::to_string(frame.header.rank) + ", step " +
+      frame.header.seed != header.seed || frame.header.ranks != header.ranks)
+    throw DataError("the frame is of rank " + std::to_string(frame.header.rank) + " of " +
+                    std::to_string(frame.header.ranks) + ", step " +
                     std::to_string(frame.header.step) + ", seed " +
                     std::to_string(frame.header.seed));
   if (frame.operators != plan.operators || frame.header.shape != header.shape ||
-      frame.header.first != header.first || frame.sections.size() != slices.last - slices.first)
+      frame.sections.size() != slices.last - slices.first)
     throw DataError("the frame has another operator or layout than this rank");
   for (std::size_t i = slices.first; i < slices.last; ++i) {
     const Section& section = frame.sections[i - slices.first];
-    if (section.count != plan.layout[i].count || section.operator_index != plan.operator_of[i])
+    if (section.first != plan.layout[i].offset || section.count != plan.layout[i].count ||
+        section.operator_index != plan.operator_of[i])
       throw DataError("the frame cuts the model otherwise at slice '" + plan.layout[i].name + "'");
   }
 }
@@ -38,7 +40,7 @@ void expect(const Frame& frame, const FrameHeader& header, const Plan& plan, Sli
 // Makes `out` a frame; `add` adds one slice to it.
 template <class Add>
 std::size_t write(const Leg& leg, int rank, SliceRange slices, Buffer& out, Add add) {
-  const FrameHeader header = leg.header(rank, slices);
+  const FrameHeader header = leg.header(rank);
   const Keys keys = header.keys();
   out.clear();
   FrameWriter frame(out, header, leg.plan.operators);
@@ -48,13 +50,13 @@ std::size_t write(const Leg& leg, int rank, SliceRange slices, Buffer& out, Add 
 
 }  // namespace
 
-FrameHeader Leg::header(int rank, SliceRange slices) const {
+FrameHeader Leg::header(int rank) const {
   FrameHeader header;
   header.seed = seed;
   header.step = step;
   header.rank = static_cast<std::uint64_t>(rank);
+  header.ranks = static_cast<std::uint64_t>(ranks);
   header.shape = {count};
-  if (!slices.empty()) header.first = plan.layout[slices.first].offset;
   return header;
 }
 
@@ -66,7 +68,7 @@ std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<c
   return write(leg, rank, slices, out, [&](FrameWriter& frame, std::size_t i, const Keys& keys) {
     const Slice& slice = leg.plan.layout[i];
     const auto wanted = memory.compensate(slice, x.subspan(slice.offset, slice.count), info);
-    if (frame.add(wanted, leg.plan.operator_of[i], keys, scratch))
+    if (frame.add(slice.offset, wanted, leg.plan.operator_of[i], keys, scratch))
       memory.absorb(slice, {leg.plan.op(i), frame.last_section(), keys.at(slice.offset), scratch});
   });
 }
@@ -75,14 +77,15 @@ std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<c
                         Scratch& scratch, Buffer& out) {
   return write(leg, rank, slices, out, [&](FrameWriter& frame, std::size_t i, const Keys& keys) {
     const Slice& slice = leg.plan.layout[i];
-    frame.add(x.subspan(slice.offset, slice.count), leg.plan.operator_of[i], keys, scratch);
+    frame.add(slice.offset, x.subspan(slice.offset, slice.count), leg.plan.operator_of[i], keys,
+              scratch);
   });
 }
 
 Frame read_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes) {
   return naming(static_cast<std::uint64_t>(rank), leg.step, [&] {
     Frame frame = read_frame(bytes, {.max_count = leg.count});
-    expect(frame, leg.header(rank, slices), leg.plan, slices);
+    expect(frame, leg.header(rank), leg.plan, slices);
     return frame;
   });
 }
@@ -109,7 +112,7 @@ std::uint64_t largest_frame(const Plan& plan, SliceRange slices) {
   for (std::size_t i = slices.first; i < slices.last; ++i)
     bytes +=
         std::max(plan.op(i).max_size(plan.layout[i].count), plan.layout[i].count * sizeof(float)) +
-        32;
+        64;
   return bytes;
 }
 

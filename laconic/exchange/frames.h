@@ -22,8 +22,9 @@ struct Leg {
   const Plan& plan;
   std::uint64_t seed, step;
   std::size_t count;  // entries of the model
+  int ranks;
 
-  FrameHeader header(int rank, SliceRange slices) const;
+  FrameHeader header(int rank) const;
 };
 
 // The seed of the leg that carries sums back.

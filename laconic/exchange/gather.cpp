@@ -34,7 +34,7 @@ class Gather : public Aggregator {
     Stopwatch watch;
     Transaction step(*memory_);
     const Plan& plan = setup_.plan_at(info.step);
-    const Leg leg{plan, setup_.seed, info.step, gradient.size()};
+    const Leg leg{plan, setup_.seed, info.step, gradient.size(), setup_.transport.size()};
     const SliceRange slices = all_slices(plan);
 
     // Each slice: what memory wants sent is encoded, and memory learns what will arrive.

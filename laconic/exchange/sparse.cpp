@@ -63,7 +63,7 @@ class Sparse : public Aggregator {
     StepInfo info = given;
     info.ranks = static_cast<std::size_t>(n_);
     StepStats stats{.dense_bytes = gradient.size_bytes()};
-    const Leg leg{setup_.plan_at(info.step), setup_.seed, info.step, gradient.size()};
+    const Leg leg{setup_.plan_at(info.step), setup_.seed, info.step, gradient.size(), n_};
     const TrafficMeter meter(setup_.transport);
     Transaction step(*memory_);
 

@@ -57,9 +57,10 @@ class TwoLegs : public Aggregator {
     StepInfo info = given;
     info.ranks = mine_.size();
     StepStats stats{.dense_bytes = gradient.size_bytes()};
-    const Leg up{setup_.plan_at(info.step), setup_.seed, info.step, gradient.size()};
+    const Leg up{setup_.plan_at(info.step), setup_.seed, info.step, gradient.size(),
+                 setup_.transport.size()};
     const Leg down{down_plan_at(info.step), seed_of_way_back(setup_.seed), info.step,
-                   gradient.size()};
+                   gradient.size(), setup_.transport.size()};
     Stopwatch watch;
     const TrafficMeter meter(setup_.transport);
     Transaction step(*memory_), step_of_owner(*owed_);

@@ -27,7 +27,8 @@ Broadcast::Broadcast(const MixerSetup& setup)
 
 void Broadcast::swap(std::span<const float> x, std::uint64_t step, StepStats& stats) {
   const auto& peers = neighbours(step);
-  const Leg leg{.plan = plan_, .seed = seed_, .step = step, .count = x.size()};
+  const Leg leg{
+      .plan = plan_, .seed = seed_, .step = step, .count = x.size(), .ranks = transport_.size()};
   const SliceRange slices = all_slices(plan_);
   Stopwatch watch;
   stats.payload_bytes = peers.size() * write_frame(leg, rank(), slices, x, scratch_, out_);

@@ -262,7 +262,11 @@ class PowerGossip : public Mixer {
   }
 
   Leg leg_of(const Plan& plan, std::uint64_t step) const {
-    return {.plan = plan, .seed = setup_.seed, .step = step, .count = plan.layout[0].count};
+    return {.plan = plan,
+            .seed = setup_.seed,
+            .step = step,
+            .count = plan.layout[0].count,
+            .ranks = setup_.transport.size()};
   }
 
   MixerSetup setup_;

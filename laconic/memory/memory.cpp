@@ -1,6 +1,7 @@
 // The table of memories, and state by tensor name.
 #include "laconic/memory/memory.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -145,14 +146,19 @@ Buffer write_state(const State& state) {
   for (const auto& [name, values] : state) header.shape[0] += values.size();
   const Operator identity = parse_operator("identity");
   FrameWriter frame(out, header, std::span(&identity, 1));
-  for (const auto& [name, values] : state) frame.add(values, 0, header.keys(), scratch, name);
+  std::uint64_t position = 0;
+  for (const auto& [name, values] : state) {
+    frame.add(position, values, 0, header.keys(), scratch, name);
+    position += values.size();
+  }
   frame.finish();
   return out;
 }
 
 State read_state(ByteView bytes) {
   const Frame frame = read_frame(bytes, {.max_count = bytes.size()});
-  if (frame.operators.size() != 1 || frame.operators[0].spec() != "identity" || !frame.covers_all())
+  if (frame.operators.size() != 1 || frame.operators[0].spec() != "identity" ||
+      !frame.covers_all() || std::ranges::any_of(frame.sections, &Section::rests))
     throw DataError("the frame is not a saved state");
   Scratch scratch;
   State state;

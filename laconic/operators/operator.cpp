@@ -195,16 +195,16 @@ bool Operator::prepare(std::span<const float>& x, const Keys& keys, Scratch& scr
   if (!kernels::all_finite(x)) return false;
   if (chain_->shrink) {
     const float factor = chain_->shrunk(x.size());
-    const auto scaled = scratch.scaled.reset(x.size());
+    const auto scaled = scratch.scaled_.reset(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) scaled[i] = factor * x[i];
     x = scaled;
   }
   if (chain_->selector) {
-    scratch.kept.clear();
-    chain_->selector->select(x, keys, scratch.kept, scratch);
+    scratch.kept_.clear();
+    chain_->selector->select(x, keys, scratch.kept_, scratch);
     const float factor = chain_->selector->factor(x.size());
-    const auto values = scratch.values.reset(scratch.kept.size());
-    kernels::gather(x, scratch.kept.view(), factor, values.data());
+    const auto values = scratch.values_.reset(scratch.kept_.size());
+    kernels::gather(x, scratch.kept_.view(), factor, values.data());
     constexpr float kMost = std::numeric_limits<float>::max();
     if (factor > 1)
       for (float& value : values) value = std::clamp(value, -kMost, kMost);
@@ -218,11 +218,11 @@ bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,
   if (x.empty()) return true;
   const std::size_t start = out.size(), count = x.size();
   if (!prepare(x, keys, scratch)) return false;
-  if (chain_->selector) chain_->selector->write(scratch.kept.view(), count, out);
+  if (chain_->selector) chain_->selector->write(scratch.kept_.view(), count, out);
   const auto shapes = chain_->quantiser->planes(x.size());
   bool finite = true;
   if (chain_->coder) {
-    const auto planes = place(shapes, scratch.planes);
+    const auto planes = place(shapes, scratch.planes_);
     finite = chain_->quantiser->encode(x, planes, keys, scratch);
     if (finite) chain_->coder->encode(shapes, views(planes), out, scratch);
   } else {
@@ -233,57 +233,69 @@ bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,
   return finite;
 }
 
-// The planes of a section, checked. They lie in the section itself or, after a coder, in scratch;
-// the positions of a selector are in scratch.kept.
-PlaneViews Operator::read(ByteView section, std::size_t count, const Keys& keys,
-                          Scratch& scratch) const {
-  const auto refuse_size = [&](std::size_t size) {
-    throw DataError("a section of " + std::to_string(count) + " entries by '" + spec() + "' has " +
-                    std::to_string(size) + " bytes, which cannot be");
-  };
-  if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))
-    refuse_size(section.size());
-  if (chain_->selector && count > 0) {
-    section = chain_->selector->read(section, count, keys, scratch.kept, scratch);
-    count = scratch.kept.size();
-  }
+void Operator::refuse_size(std::size_t count, std::size_t size) const {
+  throw DataError("a section of " + std::to_string(count) + " entries by '" + spec() + "' has " +
+                  std::to_string(size) + " bytes, which cannot be");
+}
+
+// The planes of `count` > 0 entries, checked. They lie in the section itself or, after a coder, in
+// `memory`.
+PlaneViews Operator::read_planes(ByteView section, std::size_t count, Scratch& scratch,
+                                 Buffer& memory) const {
   const auto shapes = chain_->quantiser->planes(count);
   PlaneViews planes;
-  if (count == 0) {
-    if (!section.empty()) refuse_size(section.size());
-  } else if (chain_->coder) {
-    if (section.size() < chain_->coder->min_size(shapes)) refuse_size(section.size());
-    const auto decoded = place(shapes, scratch.planes);
+  if (chain_->coder) {
+    if (section.size() < chain_->coder->min_size(shapes)) refuse_size(count, section.size());
+    const auto decoded = place(shapes, memory);
     chain_->coder->decode(section, shapes, decoded, scratch);
     planes = views(decoded);
   } else {
-    if (section.size() != shapes.size()) refuse_size(section.size());
+    if (section.size() != shapes.size()) refuse_size(count, section.size());
     planes = cut(section, shapes);
   }
   for (std::size_t i = 0; i < shapes.count; ++i)
     if (!planes[i].empty() &&
         !padding_is_zero(planes[i], shapes.shape[i].width, shapes.shape[i].count))
       throw DataError("a section by '" + spec() + "' has bits set after its last entry");
-  if (count > 0) chain_->quantiser->check(planes, count);
+  chain_->quantiser->check(planes, count);
   return planes;
 }
 
+void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
+                    Decoder& into) const {
+  if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))
+    refuse_size(count, section.size());
+  into.reset(count);
+  if (count == 0) return;
+  std::size_t chosen = count;
+  if (chain_->selector) {
+    section = chain_->selector->read(section, count, keys, into.positions_, scratch);
+    chosen = into.positions_.size();
+    if (chosen == 0 && !section.empty()) refuse_size(count, section.size());
+  }
+  if (chosen > 0) into.planes_ = read_planes(section, chosen, scratch, into.memory_);
+  into.quantiser_ = chain_->quantiser;
+  into.sparse_ = chain_->selector != nullptr;
+  if (!into.sparse_) return;
+  const auto values = into.values_.reset(chosen);
+  std::ranges::fill(values, 0.0F);
+  if (chosen > 0) chain_->quantiser->add(into.planes_, 0, 1, values);
+  into.index_positions();
+}
+
 void Operator::check(ByteView section, std::size_t count, Scratch& scratch) const {
-  read(section, count, Keys(), scratch);
+  open(section, count, Keys(), scratch, scratch.decoder_);
 }
 
 void Operator::add(ByteView section, float weight, std::span<float> y, const Keys& keys,
                    Scratch& scratch) const {
-  const auto planes = read(section, y.size(), keys, scratch);
-  if (!chain_->selector) {
-    if (!y.empty()) chain_->quantiser->add(planes, weight, y, scratch);
-    return;
-  }
-  if (y.empty() || scratch.kept.empty()) return;
-  const auto values = scratch.values.reset(scratch.kept.size());
-  std::ranges::fill(values, 0.0F);
-  chain_->quantiser->add(planes, 1, values, scratch);
-  kernels::scatter_add(scratch.kept.view(), values.data(), weight, y);
+  constexpr std::size_t kPiece = 16 * Decoder::kBlock;  // entries one thread takes at a time
+  const Decoder& decoder = scratch.decoder_;
+  open(section, y.size(), keys, scratch, scratch.decoder_);
+  scratch.pool.each((y.size() + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+    const std::size_t from = piece * kPiece, to = std::min(y.size(), from + kPiece);
+    decoder.add(from, to, weight, y.data() + from);
+  });
 }
 
 const std::string& Operator::spec() const { return chain_->spec; }

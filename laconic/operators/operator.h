@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "laconic/operators/stage.h"
+#include "laconic/operators/decoder.h"
+#include "laconic/operators/scratch.h"
 
 namespace laconic {
 
@@ -22,11 +23,17 @@ class Operator {
   [[nodiscard]] bool encode(std::span<const float> x, Buffer& out, const Keys& keys,
                             Scratch& scratch) const;
 
+  // Makes `into` the entries of `section`, to be added stretch by stretch. Throws DataError unless
+  // the section is whole and valid to its last bit; nothing can fail afterwards. The section's
+  // bytes must outlive the decoder's use. `keys` are those of encode: some operators draw positions
+  // from them instead of sending any.
+  void open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
+            Decoder& into) const;
+
   // Throws DataError unless `section` is a whole, valid section of `count` entries.
   void check(ByteView section, std::size_t count, Scratch& scratch) const;
 
-  // y += weight * decoded. Checks first: when it throws DataError, y is as it was. `keys` are those
-  // of encode: some operators draw positions from them instead of sending any.
+  // y += weight * decoded: open and add, on all threads. When it throws DataError, y is as it was.
   void add(ByteView section, float weight, std::span<float> y, const Keys& keys,
            Scratch& scratch) const;
 
@@ -45,7 +52,9 @@ class Operator {
   friend Operator parse_operator(std::string_view spec);
 
   bool prepare(std::span<const float>& x, const Keys& keys, Scratch& scratch) const;
-  PlaneViews read(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch) const;
+  PlaneViews read_planes(ByteView section, std::size_t count, Scratch& scratch,
+                         Buffer& memory) const;
+  [[noreturn]] void refuse_size(std::size_t count, std::size_t size) const;
 
   std::shared_ptr<const Chain> chain_;
 };

@@ -111,6 +111,15 @@ class Train(TrainerTest):
             2, "carries the momentum itself", *"train --recipe dgc --momentum 0.9".split(), *SMALL
         )
 
+    def test_threads_are_obeyed_and_change_nothing(self):
+        one = self.last_line("--recipe natural-feedback --steps 3")
+        two = self.last_line("--recipe natural-feedback --steps 3", "--threads", "2")
+        self.assertEqual(one["test_loss"], two["test_loss"])
+        for command in ("train", "compare"):
+            self.refused(
+                2, "5000 threads; allowed: 1 to 1024", command, "--threads", "5000", *SMALL
+            )
+
     def test_interrupted_and_resumed_is_the_same_model(self):
         straight = f"{self.folder}/straight"
         args = ["train", "--recipe", "natural-feedback", "--steps", "400", *SMALL, "--out"]

@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "tests/support.h"
 #include "laconic/base/file.h"
 #include "laconic/trainer/replica.h"
+#include "tests/support.h"
 
 namespace laconic::trainer {
 namespace {

@@ -1,12 +1,13 @@
 // SGD with momentum, and AdamW.
-#include "laconic/recipes/optimizer.h"
+#include "laconic/trainer/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "laconic/base/errors.h"
+#include "laconic/trainer/exact.h"
 
-namespace laconic {
+namespace laconic::trainer {
 namespace {
 
 class Sgd : public Optimizer {
@@ -15,8 +16,7 @@ class Sgd : public Optimizer {
       : options_(options), model_(model), velocity_(options.momentum > 0 ? count_of(model) : 0) {}
 
   // v = momentum v + g; x -= lr v, or x -= lr (g + momentum v) with Nesterov.
-  void update(std::span<float> x, std::span<const float> gradient, float lr,
-              std::uint64_t) override {
+  void update(std::span<float> x, std::span<const float> gradient, float lr) override {
     const float m = options_.momentum, decay = options_.weight_decay;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float g = gradient[i] + decay * x[i];
@@ -25,6 +25,7 @@ class Sgd : public Optimizer {
     }
   }
 
+  void reset() override { std::ranges::fill(velocity_, 0.0F); }
   std::span<float> momentum() override { return velocity_; }
 
   State save() const override {
@@ -33,11 +34,9 @@ class Sgd : public Optimizer {
     return state;
   }
   void load(const State& state) override {
-    expect_state(
-        state,
-        velocity_.empty() ? std::vector<std::string>() : std::vector<std::string>{"velocity"},
-        model_);
-    if (!velocity_.empty()) velocity_ = load_tensors("velocity", model_, state);
+    if (velocity_.empty()) return expect_state(state, {}, model_);
+    expect_state(state, {"velocity"}, model_);
+    velocity_ = load_tensors("velocity", model_, state);
   }
 
  private:
@@ -46,17 +45,36 @@ class Sgd : public Optimizer {
   std::vector<float> velocity_;
 };
 
+// The number of updates travels in a state of floats, by 24 bits each.
+constexpr const char* kUpdates = "updates";
+
+std::vector<float> floats_of(std::uint64_t updates) {
+  return {static_cast<float>(updates & 0xffffff), static_cast<float>(updates >> 24 & 0xffffff)};
+}
+
+std::uint64_t take_updates(State& state) {
+  const auto at = state.find(kUpdates);
+  const bool fits = at != state.end() && at->second.size() == 2 &&
+                    std::ranges::all_of(at->second, [](float part) {
+                      return part >= 0 && part < 0x1p24F && part == std::floor(part);
+                    });
+  if (!fits) throw DataError("the optimiser's state does not tell its number of updates");
+  const std::vector<float> parts = at->second;
+  state.erase(at);
+  return static_cast<std::uint64_t>(parts[0]) | static_cast<std::uint64_t>(parts[1]) << 24;
+}
+
+// Loshchilov and Hutter, arXiv 1711.05101, with Adam's correction for moments that begin at 0.
 class AdamW : public Optimizer {
  public:
   AdamW(const OptimizerOptions& options, const Model& model)
       : options_(options), model_(model), mean_(count_of(model)), square_(mean_.size()) {}
 
-  void update(std::span<float> x, std::span<const float> gradient, float lr,
-              std::uint64_t step) override {
+  void update(std::span<float> x, std::span<const float> gradient, float lr) override {
     const float b1 = options_.beta1, b2 = options_.beta2, decay = 1 - lr * options_.weight_decay;
-    const double t = static_cast<double>(step) + 1;
-    const auto fix1 = static_cast<float>(1 / (1 - std::pow(static_cast<double>(b1), t)));
-    const auto fix2 = static_cast<float>(1 / (1 - std::pow(static_cast<double>(b2), t)));
+    ++updates_;
+    const auto fix1 = static_cast<float>(1 / (1 - power(b1, updates_)));
+    const auto fix2 = static_cast<float>(1 / (1 - power(b2, updates_)));
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float g = gradient[i];
       mean_[i] = b1 * mean_[i] + (1 - b1) * g;
@@ -66,21 +84,32 @@ class AdamW : public Optimizer {
     }
   }
 
+  void reset() override {
+    updates_ = 0;
+    std::ranges::fill(mean_, 0.0F);
+    std::ranges::fill(square_, 0.0F);
+  }
+
   State save() const override {
     State state;
     save_tensors("mean", model_, mean_, state);
     save_tensors("square", model_, square_, state);
+    state[kUpdates] = floats_of(updates_);
     return state;
   }
-  void load(const State& state) override {
+  void load(const State& given) override {
+    State state = given;
+    const std::uint64_t updates = take_updates(state);
     expect_state(state, {"mean", "square"}, model_);
     mean_ = load_tensors("mean", model_, state);
     square_ = load_tensors("square", model_, state);
+    updates_ = updates;
   }
 
  private:
   OptimizerOptions options_;
   Model model_;
+  std::uint64_t updates_ = 0;
   std::vector<float> mean_, square_;
 };
 
@@ -101,4 +130,4 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const
   throw UsageError("no optimiser '" + options.kind + "'; known: adamw sgd");
 }
 
-}  // namespace laconic
+}  // namespace laconic::trainer

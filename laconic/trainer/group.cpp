@@ -1,0 +1,38 @@
+// Blocking talk over a transport.
+#include "laconic/trainer/group.h"
+
+#include <algorithm>
+
+namespace laconic::trainer {
+
+void Group::gather_bytes(ByteView mine, std::vector<Buffer>& all, std::string_view operation) {
+  transport_.all_gather(mine, all, mine.size(), deadline(operation));
+}
+
+bool Group::any(bool mine, std::string_view operation) {
+  const auto all = gather(std::array{static_cast<std::uint8_t>(mine)}, operation);
+  return std::ranges::any_of(all, [](const auto& of_rank) { return of_rank[0] != 0; });
+}
+
+void Group::average(std::span<float> values, std::string_view operation) {
+  transport_.all_reduce(values, deadline(operation));
+  for (float& value : values) value /= static_cast<float>(size());
+}
+
+std::vector<State> Group::states_at_first(const State& mine) {
+  const Buffer bytes = write_state(mine);
+  const auto sizes =
+      gather(std::array{static_cast<std::uint64_t>(bytes.size())}, "all_gather of sizes");
+  std::vector<Buffer> all(rank() == 0 ? size() : 0);
+  std::vector<Receive> receives;
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    receives.push_back({static_cast<int>(rank), all[rank].reset(sizes[rank][0])});
+  const std::vector<Send> sends(rank() == 0 ? 0 : 1, Send{0, bytes.view()});
+  transport_.exchange(sends, receives, deadline("exchange of states"));
+  std::vector<State> states;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    states.push_back(rank == 0 ? mine : read_state(all[rank].view()));
+  return states;
+}
+
+}  // namespace laconic::trainer

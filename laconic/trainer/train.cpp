@@ -13,6 +13,7 @@
 #include "laconic/base/npy.h"
 #include "laconic/base/npz.h"
 #include "laconic/codecs/crc32c.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/trainer/checkpoint.h"
 #include "laconic/trainer/replica.h"
 #include "laconic/transports/threads.h"
@@ -155,8 +156,8 @@ class Worker {
   template <class T, std::size_t n>
   std::vector<std::array<T, n>> gather(const T (&mine)[n], std::string_view operation) {
     std::vector<Buffer> all;
-    transport_.all_gather({reinterpret_cast<const std::uint8_t*>(mine), sizeof mine}, all,
-                          sizeof mine, deadline(operation));
+    Conversation(transport_, deadline(operation))
+        .all_gather({reinterpret_cast<const std::uint8_t*>(mine), sizeof mine}, all, sizeof mine);
     std::vector<std::array<T, n>> numbers(all.size());
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       for (std::size_t i = 0; i < n; ++i)
@@ -217,7 +218,7 @@ class Worker {
     const auto own = replica_.parameters();
     std::vector<float> mean(own.begin(), own.end());
     if (method_->replicas_equal()) return mean;
-    transport_.all_reduce(mean, deadline("all_reduce of models"));
+    Conversation(transport_, deadline("all_reduce of models")).all_reduce(mean);
     for (float& value : mean) value /= static_cast<float>(plan_.settings.workers);
     return mean;
   }
@@ -257,9 +258,9 @@ class Worker {
     std::vector<Buffer> all(rank_ == 0 ? sizes.size() : 0);
     std::vector<Receive> receives;
     for (std::size_t rank = 1; rank < all.size(); ++rank)
-      receives.push_back({static_cast<int>(rank), all[rank].reset(sizes[rank][0])});
+      receives.push_back(Receive::exactly(static_cast<int>(rank), all[rank].reset(sizes[rank][0])));
     const std::vector<Send> sends(rank_ == 0 ? 0 : 1, Send{0, mine.view()});
-    transport_.exchange(sends, receives, deadline("exchange of states"));
+    Conversation(transport_, deadline("exchange of states")).exchange(sends, receives);
     std::vector<State> states;
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       states.push_back(read_state(rank == 0 ? mine.view() : all[rank].view()));

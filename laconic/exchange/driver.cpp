@@ -336,7 +336,7 @@ void Aggregator::Driver::rest() {
   }
   if (!first) return;
   if (std::chrono::steady_clock::now() >= first->due)
-    transport_.lost(*first, {first->due, setup_.timeout_seconds, first->operation});
+    throw transport_.lost(*first, {first->due, setup_.timeout_seconds, first->operation});
   transport_.idle(first->due);
 }
 

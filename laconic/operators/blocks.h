@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "laconic/base/pool.h"
+#include "laconic/kernels/floats.h"
+
 namespace laconic {
 
 // Calls use(block, begin, count) for each part of the entries from `from` to `to` that lies in one
@@ -15,6 +18,17 @@ void in_blocks(std::size_t from, std::size_t to, std::size_t size, Use use) {
     use(block, begin, count);
     begin += count;
   }
+}
+
+// Calls use(from, count) for every block of kBlock entries, on all threads.
+template <class Use>
+void each_block(std::size_t count, Pool& pool, Use use) {
+  constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
+  pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+    const std::size_t end = std::min(count, (piece + 1) * kPiece);
+    for (std::size_t from = piece * kPiece; from < end; from += kBlock)
+      use(from, std::min(kBlock, end - from));
+  });
 }
 
 }  // namespace laconic

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "laconic/kernels/floats.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
@@ -12,9 +13,6 @@ namespace laconic {
 // may point into the section's bytes, which must outlive its use.
 class Decoder {
  public:
-  // Stretches begin at multiples of this.
-  static constexpr std::size_t kBlock = 4096;
-
   Decoder() = default;
   Decoder(Decoder&&) = default;
   Decoder& operator=(Decoder&&) = default;

@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/floats.h"
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
 namespace {
-
-constexpr std::size_t kBlock = 4096;
 
 std::size_t blocks_of(std::size_t count) { return (count + kBlock - 1) / kBlock; }
 

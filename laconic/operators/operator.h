@@ -9,6 +9,7 @@
 
 #include "laconic/operators/decoder.h"
 #include "laconic/operators/scratch.h"
+#include "laconic/operators/source.h"
 
 namespace laconic {
 
@@ -18,8 +19,12 @@ class Operator {
   // An upper bound on the bytes encode appends for `count` entries.
   std::size_t max_size(std::size_t count) const;
 
-  // Appends x as one section and returns true. Returns false, with nothing appended, when x holds
-  // NaN or Inf.
+  // Appends x as one section and writes what is left of it. Bytes and floats depend on the values
+  // alone, not on how they lie.
+  [[nodiscard]] Encoded encode(const Source& source, Buffer& out, const Keys& keys,
+                               Scratch& scratch) const;
+
+  // The same for a plain array. Returns false, with nothing appended, when x holds NaN or Inf.
   [[nodiscard]] bool encode(std::span<const float> x, Buffer& out, const Keys& keys,
                             Scratch& scratch) const;
 
@@ -51,7 +56,12 @@ class Operator {
   explicit Operator(std::shared_ptr<const Chain> chain) : chain_(std::move(chain)) {}
   friend Operator parse_operator(std::string_view spec);
 
-  bool prepare(std::span<const float>& x, const Keys& keys, Scratch& scratch) const;
+  void require_few(std::size_t count) const;
+  std::span<const float> choose(std::span<const float> x, const Keys& keys, Scratch& scratch) const;
+  bool write(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch,
+             PlaneViews& planes) const;
+  void leave(std::span<const float> x, const Source& source, const PlaneViews& planes,
+             Scratch& scratch) const;
   PlaneViews read_planes(ByteView section, std::size_t count, Scratch& scratch,
                          Buffer& memory) const;
   [[noreturn]] void refuse_size(std::size_t count, std::size_t size) const;

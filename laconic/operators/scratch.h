@@ -16,6 +16,7 @@ class Scratch : public StageScratch {
  private:
   friend class Operator;
 
+  Array<float> mixed_;   // the entries, where they are not one array
   Array<float> scaled_;  // what a scaler made of the entries
   Positions kept_;       // which entries the selector keeps
   Array<float> values_;  // and their values

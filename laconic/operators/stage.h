@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "laconic/base/args.h"
+#include "laconic/base/errors.h"
 #include "laconic/base/key.h"
 #include "laconic/codecs/fixed.h"
 #include "laconic/operators/stage_scratch.h"
@@ -62,6 +63,9 @@ struct PlaneShapes {
   std::size_t count = 0;
 
   PlaneShapes(std::initializer_list<PlaneShape> list) {
+    if (list.size() > kMostPlanes)
+      throw UsageError("a quantiser of " + std::to_string(list.size()) +
+                       " planes; allowed: up to " + std::to_string(kMostPlanes));
     for (const auto& s : list) shape[count++] = s;
   }
   std::size_t size() const {

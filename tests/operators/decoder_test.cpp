@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Buckets, Decoders, ::testing::ValuesIn(kOddBuckets), te
 
 // Adds in stretches of so many blocks.
 void add_in(const Decoder& decoder, std::size_t blocks, float weight, std::vector<float>& y) {
-  const std::size_t step = blocks * Decoder::kBlock;
+  const std::size_t step = blocks * kBlock;
   for (std::size_t from = 0; from < y.size(); from += step)
     decoder.add(from, std::min(y.size(), from + step), weight, y.data() + from);
 }
@@ -81,9 +81,9 @@ TEST_P(Decoders, ManyAreOpenAtOnceAndAreFilledAgain) {
     }
     for (std::uint64_t rank = 0; rank < decoders.size(); ++rank)
       op_.open(sections[rank], count, make_keys(1, 2, rank), scratch_, decoders[rank]);
-    for (std::size_t from = 0; from < count; from += Decoder::kBlock)
+    for (std::size_t from = 0; from < count; from += kBlock)
       for (const Decoder& decoder : decoders)
-        decoder.add(from, std::min(count, from + Decoder::kBlock), 0.5F, y.data() + from);
+        decoder.add(from, std::min(count, from + kBlock), 0.5F, y.data() + from);
     EXPECT_EQ(y, whole) << count;
   }
 }

@@ -152,6 +152,7 @@ class Threads : public Transport {
     auto& flight = transfer.state<Flight>();
     {
       const std::lock_guard lock(mine().mutex);
+      mine().awaited = kAnybody;  // until it is known what is still missing
       find(transfer, flight);
     }
     copy(transfer, flight);

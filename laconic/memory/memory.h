@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "laconic/layout/layout.h"
+#include "laconic/memory/roles.h"
 
 namespace laconic {
 
@@ -44,17 +45,6 @@ struct Sent {
 // State by name: one array per tensor and role, e.g. "feedback/conv1.weight". Survives a change of
 // layout.
 using State = std::map<std::string, std::vector<float>>;
-
-// What of a role is kept when the number of ranks changes (exchange/redistribute.h).
-enum class Kept {
-  sum,   // debts: whoever has one pays it, and their sum over ranks is owed to the model
-  mean,  // what each rank has gathered by itself: every rank goes on from the mean
-  same,  // equal on all ranks
-};
-struct StateRole {
-  std::string name;
-  Kept kept;
-};
 
 // A step is begin; compensate and absorb, slice by slice; finish; and commit, or rollback at any
 // point.

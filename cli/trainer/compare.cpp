@@ -208,6 +208,7 @@ bool train_all(const Options& o, const trainer::Data& data, std::vector<Runs>& a
                                                       p.seconds);
                                            },
                                        .evaluation = {},
+                                       .note = {},
                                        .stop = &interrupted()};
       auto result = trainer::train(settings, data, {}, observer);
       bar.clear();

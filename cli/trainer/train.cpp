@@ -72,21 +72,22 @@ trainer::Data prepare(Options& options, const Transport* transport) {
 // Without a transport, all ranks are threads of this process. With one, rank 0 alone prints.
 void run_on(const Options& options, const trainer::Data& data, Transport* transport) {
   ProgressBar bar;
-  const trainer::Observer observer{.step =
-                                       [&](const trainer::Progress& p) {
-                                         bar.show(options.settings.recipe.name, p.step, p.steps,
-                                                  p.done_here, p.seconds);
-                                       },
-                                   .evaluation =
-                                       [&](const trainer::Evaluation& e) {
-                                         bar.clear();
-                                         if (options.json)
-                                           fmt::print("{}\n", write_evaluation(e));
-                                         else
-                                           print_evaluation(e);
-                                         std::fflush(stdout);
-                                       },
-                                   .stop = &interrupted()};
+  const trainer::Observer observer{
+      .step =
+          [&](const trainer::Progress& p) {
+            bar.show(options.settings.recipe.name, p.step, p.steps, p.done_here, p.seconds);
+          },
+      .evaluation =
+          [&](const trainer::Evaluation& e) {
+            bar.clear();
+            if (options.json)
+              fmt::print("{}\n", write_evaluation(e));
+            else
+              print_evaluation(e);
+            std::fflush(stdout);
+          },
+      .note = [&](const std::string& note) { fmt::print(stderr, "laconic: {}\n", note); },
+      .stop = &interrupted()};
   const trainer::Result result =
       transport ? trainer::train_rank(options.settings, data, options.output, observer, *transport)
                 : trainer::train(options.settings, data, options.output, observer);
@@ -190,8 +191,9 @@ const RegisterCommand command{{
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");
           app.add_option("--checkpoint-every", o->output.checkpoint_every,
                          "Steps between checkpoints; 0: at the end");
-          app.add_flag("--resume", o->output.resume,
-                       "Go on with the run in --out, if there is one");
+          app.add_flag(
+              "--resume", o->output.resume,
+              "Go on with the run in --out, if there is one, with as many --workers or others");
           app.add_option("--record", o->output.record, "Steps whose gradients are written as .npz")
               ->delimiter(',');
           app.add_flag("--json", o->json, "Print each evaluation as a line of JSON");

@@ -27,7 +27,10 @@ void require_way_back(const ExchangeInfo& info, const Setup& setup) {
 
 const std::vector<ExchangeInfo>& exchanges() { return registry().all(); }
 
-RegisterExchange::RegisterExchange(ExchangeInfo info) { registry().add(std::move(info)); }
+RegisterExchange::RegisterExchange(ExchangeInfo info) {
+  RegisterRoles{info.roles};
+  registry().add(std::move(info));
+}
 
 std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup) {
   const auto stages = split_chain(spec);

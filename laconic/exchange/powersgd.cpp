@@ -60,7 +60,6 @@ class PowerSgd : public Exchange {
         rank_(args.whole("rank")),
         owed_(kOwed, setup.model),
         right_(kStart, right_model(setup, rank_)) {
-    std::vector<float> start;
     State state;
     for (const Slice& slice : setup_.plan.layout) {
       auto& values = state[kStart + "/" + slice.name];
@@ -168,13 +167,17 @@ class PowerUnit : public Unit {
   // And, beside it, the next e: what of M the factors miss.
   void mean(const Step& step, std::size_t place, std::size_t from,
             std::span<float> block) override {
-    if (!finite_) return std::ranges::fill(block, std::numeric_limits<float>::quiet_NaN());
+    if (!finite_) {
+      std::ranges::fill(block, std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
     const std::size_t i = slices[place];
     const MatrixShape shape = exchange_.shape(step.plan.layout[i]);
     const auto owed = exchange_.matrix(i).subspan(from, block.size());
     if (shape.rank == 0) {  // delivered as a whole
       std::copy_n(left_.data() + left_begin_[place] + from, block.size(), block.begin());
-      return std::ranges::fill(owed, 0.0F);
+      std::ranges::fill(owed, 0.0F);
+      return;
     }
     expand(shape, left_.data() + left_begin_[place], exchange_.next_right(i), from, block);
     const float unscale = 1 / step.info.scale;

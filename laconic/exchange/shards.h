@@ -48,12 +48,8 @@ class ByOwner {
   std::vector<Place> places_;
 };
 
-// What names in the state of a shard's memory begin with: "down.feedback/conv1.weight" is one
-// rank's shard, "down.all.feedback/conv1.weight" is of all shards.
-inline const std::string kOfShard = "down.", kOfAllShards = "down.all.";
-
 // A memory of one rank's shard. Slices keep their places in the whole model. State is by tensor
-// name, for tensors of which some entries are in the shard; the others of their entries are 0. From
+// name behind kOfShard, for tensors of which some entries are in the shard; the others of their entries are 0. From
 // the state of all shards it loads its own.
 std::unique_ptr<Memory> make_shard_memory(std::string_view spec, const Model& model,
                                           const Plan& plan, const Shards& shards, int rank);

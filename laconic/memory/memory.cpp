@@ -56,7 +56,10 @@ StageText stage_of(std::string_view spec) {
 
 const std::vector<MemoryInfo>& memories() { return registry().all(); }
 
-RegisterMemory::RegisterMemory(MemoryInfo info) { registry().add(std::move(info)); }
+RegisterMemory::RegisterMemory(MemoryInfo info) {
+  RegisterRoles{info.roles};
+  registry().add(std::move(info));
+}
 
 std::string misfit(std::string_view memory, const Plan& plan) {
   const MemoryInfo& info = registry().at(stage_of(memory).name);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "laconic/layout/layout.h"
+#include "laconic/memory/roles.h"
 
 namespace laconic {
 
@@ -56,17 +57,6 @@ struct Sent {
 // State by name: one array per tensor and role, e.g. "feedback/conv1.weight". Survives a change of
 // layout.
 using State = std::map<std::string, std::vector<float>>;
-
-// What of a role is kept when the number of ranks changes (exchange/redistribute.h).
-enum class Kept {
-  sum,   // debts: whoever has one pays it, and their sum over ranks is owed to the model
-  mean,  // what each rank has gathered by itself: every rank goes on from the mean
-  same,  // equal on all ranks
-};
-struct StateRole {
-  std::string name;
-  Kept kept;
-};
 
 // Tensors of a step, by index, ascending: those of which this rank has sent something (others rest),
 // and those that all ranks have averaged.

@@ -19,9 +19,8 @@ std::unique_ptr<Method> make_local_steps(const Agreement& agreement,
 // Every rank's own optimiser and own model, which a mixer moves towards its neighbours'.
 std::unique_ptr<Method> make_decentralised(const Model& model, std::unique_ptr<Mixer> mixer);
 
-// Roles of a Saved's parts.
+// The role of the model in a Saved.
 inline constexpr const char* kParameters = "parameters";
-inline constexpr const char* kExchange = "exchange:";
 
 // The arrays of one role among others, one after the other. Throws DataError unless each of the
 // model's tensors has one.

@@ -18,6 +18,9 @@ struct Saved {
   State common, own;
 };
 
+// What names of the exchange's state begin with in Saved::own.
+inline constexpr const char* kExchange = "exchange:";
+
 class Method {
  public:
   virtual ~Method() = default;

@@ -31,6 +31,7 @@ json facts_of(const Checkpoint& c) {
           {"totals", write_totals(c.course.totals)},
           {"loss_sums", c.loss_sums},
           {"loss_count", c.course.loss_count},
+          {"images", c.course.images},
           {"skipped", c.course.skipped},
           {"ranks", c.own.size()},
           {"evaluations", evaluations}};
@@ -54,6 +55,7 @@ Checkpoint parse(ByteView bytes) {
   for (const auto& sum : facts.at("loss_sums"))
     c.loss_sums.push_back(sum.is_null() ? NAN : sum.get<double>());
   c.course.loss_count = facts.at("loss_count");
+  c.course.images = facts.at("images");
   c.course.skipped = facts.at("skipped");
   for (const auto& line : facts.at("evaluations"))
     c.course.evaluations.push_back(read_evaluation(line));

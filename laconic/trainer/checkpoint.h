@@ -14,6 +14,7 @@ namespace laconic::trainer {
 struct Course {
   std::uint64_t step = 0;        // steps done
   std::uint64_t loss_count = 0;  // losses of training batches since the last evaluation
+  std::uint64_t images = 0;      // that all workers have seen
   std::uint64_t skipped = 0;
   Totals totals;
   std::vector<Evaluation> evaluations;

@@ -2,11 +2,6 @@
 #include "laconic/trainer/descent.h"
 
 namespace laconic::trainer {
-namespace {
-
-constexpr const char* kOptimizer = "optimizer:";
-
-}  // namespace
 
 Descent::Descent(const Agreement& agreement, const OptimizerOptions& optimizer,
                  std::span<const float> start, Transport& transport)

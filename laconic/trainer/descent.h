@@ -8,6 +8,9 @@
 
 namespace laconic::trainer {
 
+// What names of the optimiser's state begin with in what a Descent saves.
+inline constexpr const char* kOptimizer = "optimizer:";
+
 class Descent {
  public:
   // `start` is the model before the first step. Throws UsageError when recipe and optimiser do not

@@ -10,6 +10,13 @@
 namespace laconic::trainer {
 namespace {
 
+// Roles in the state. What ranks have gathered each by itself becomes the mean of it all when there
+// are more of them, or fewer.
+const std::string kVelocity = "sgd.velocity", kMean = "adamw.mean", kSquare = "adamw.square",
+                  kUpdates = "adamw.updates";
+const RegisterRoles roles{
+    {{kVelocity, Kept::mean}, {kMean, Kept::mean}, {kSquare, Kept::mean}, {kUpdates, Kept::same}}};
+
 class Sgd : public Optimizer {
  public:
   Sgd(const OptimizerOptions& options, const Model& model)
@@ -30,13 +37,13 @@ class Sgd : public Optimizer {
 
   State save() const override {
     State state;
-    if (!velocity_.empty()) save_tensors("velocity", model_, velocity_, state);
+    if (!velocity_.empty()) save_tensors(kVelocity, model_, velocity_, state);
     return state;
   }
   void load(const State& state) override {
     if (velocity_.empty()) return expect_state(state, {}, model_);
-    expect_state(state, {"velocity"}, model_);
-    velocity_ = load_tensors("velocity", model_, state);
+    expect_state(state, {kVelocity}, model_);
+    velocity_ = load_tensors(kVelocity, model_, state);
   }
 
  private:
@@ -46,8 +53,6 @@ class Sgd : public Optimizer {
 };
 
 // The number of updates travels in a state of floats, by 24 bits each.
-constexpr const char* kUpdates = "updates";
-
 std::vector<float> floats_of(std::uint64_t updates) {
   return {static_cast<float>(updates & 0xffffff), static_cast<float>(updates >> 24 & 0xffffff)};
 }
@@ -92,17 +97,17 @@ class AdamW : public Optimizer {
 
   State save() const override {
     State state;
-    save_tensors("mean", model_, mean_, state);
-    save_tensors("square", model_, square_, state);
+    save_tensors(kMean, model_, mean_, state);
+    save_tensors(kSquare, model_, square_, state);
     state[kUpdates] = floats_of(updates_);
     return state;
   }
   void load(const State& given) override {
     State state = given;
     const std::uint64_t updates = take_updates(state);
-    expect_state(state, {"mean", "square"}, model_);
-    mean_ = load_tensors("mean", model_, state);
-    square_ = load_tensors("square", model_, state);
+    expect_state(state, {kMean, kSquare}, model_);
+    mean_ = load_tensors(kMean, model_, state);
+    square_ = load_tensors(kSquare, model_, state);
     updates_ = updates;
   }
 

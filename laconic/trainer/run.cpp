@@ -7,6 +7,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/methods/method.h"
+#include "laconic/trainer/regroup.h"
 #include "laconic/trainer/replica.h"
 #include "laconic/trainer/schedule.h"
 
@@ -14,6 +15,10 @@ namespace laconic::trainer {
 namespace {
 
 using nlohmann::json;
+
+// Keys of the settings in a checkpoint; a run goes on with other workers, and with
+// epochs that make as many steps.
+constexpr const char *kWorkers = "workers", *kEpochs = "epochs", *kSteps = "steps";
 
 std::uint64_t steps_of(const Settings& settings, std::uint64_t per_epoch) {
   if (settings.steps > 0) return settings.steps;
@@ -35,9 +40,10 @@ json settings_to_json(const Settings& s, const Data& data, std::uint64_t steps) 
           {"images", data.train.count()},
           {"model", s.model},
           {"recipe", json::parse(write_recipe(s.recipe))},
-          {"workers", s.workers},
+          {kWorkers, s.workers},
           {"batch", s.batch},
-          {"steps", steps},
+          {kEpochs, s.steps > 0 ? 0 : s.epochs},
+          {kSteps, steps},
           {"optimizer", s.optimizer.kind},
           {"momentum", s.optimizer.momentum},
           {"nesterov", s.optimizer.nesterov},
@@ -79,12 +85,19 @@ std::optional<Checkpoint> earlier(const Output& output) {
   return {};
 }
 
-// And only with the settings it was started with.
+// And only with the settings it was started with, but for the number of workers.
 void require_same(const json& before, const json& settings, const std::string& folder) {
   for (const auto& [key, value] : settings.items())
-    if (before.value(key, json()) != value)
+    if (key != kWorkers && key != kEpochs && before.value(key, json()) != value)
       throw UsageError("the run in '" + folder + "' has " + key + " " +
                        before.value(key, json()).dump() + ", not " + value.dump());
+}
+
+// The same number of epochs is the same number of steps, however many workers go on.
+std::uint64_t planned_steps(const Settings& settings, const Data& data, const json& before) {
+  if (settings.steps == 0 && before.value(kEpochs, 0.0) == settings.epochs)
+    return before.at(kSteps);
+  return steps_of(settings, steps_per_epoch(settings, data));
 }
 
 }  // namespace
@@ -93,16 +106,27 @@ Run make_run(const Settings& settings, const Data& data, const Output& output,
              const Observer& observer) {
   if (settings.workers < 1 || settings.workers > 256)
     throw UsageError(std::to_string(settings.workers) + " workers; allowed: 1 to 256");
-  const std::uint64_t steps = steps_of(settings, steps_per_epoch(settings, data));
+  auto from = earlier(output);
+  const json before = from ? json::parse(from->settings) : json::object();
+  const std::uint64_t steps = planned_steps(settings, data, before);
   check_settings(settings, data, steps);
   check_records(output, steps);
   const json as_json = settings_to_json(settings, data, steps);
-  auto from = earlier(output);
-  if (from) require_same(json::parse(from->settings), as_json, output.folder);
+  if (from) require_same(before, as_json, output.folder);
+  const std::size_t workers_before = from ? from->own.size() : settings.workers;
+  if (workers_before != settings.workers) from = regroup(*from, settings.recipe, settings.workers);
   const std::uint64_t times = std::max<std::uint64_t>(1, settings.evaluations);
   const std::uint64_t every =
       settings.evaluate_every > 0 ? settings.evaluate_every : (steps + times - 1) / times;
-  return {settings, data, output, observer, steps, every, as_json.dump(), std::move(from)};
+  return {.settings = settings,
+          .data = data,
+          .output = output,
+          .observer = observer,
+          .steps = steps,
+          .evaluate_every = every,
+          .settings_text = as_json.dump(),
+          .from = std::move(from),
+          .workers_before = workers_before};
 }
 
 void make_folder(const std::string& folder) {

@@ -17,7 +17,8 @@ struct Run {
   const Observer& observer;
   std::uint64_t steps, evaluate_every;
   std::string settings_text;       // JSON, for checkpoints
-  std::optional<Checkpoint> from;  // what it goes on from
+  std::optional<Checkpoint> from;  // what it goes on from, for as many workers as there are
+  std::size_t workers_before;      // before that
 
   bool leaves_traces() const { return !output.folder.empty(); }
   std::string path(const std::string& name) const { return output.folder + "/" + name; }

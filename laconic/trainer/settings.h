@@ -49,6 +49,7 @@ struct Progress {
 struct Observer {
   std::function<void(const Progress&)> step = {};
   std::function<void(const Evaluation&)> evaluation = {};
+  std::function<void(const std::string&)> note = {};  // a sentence worth saying
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, the run ends a few steps later
 };
 

@@ -15,9 +15,10 @@ struct Result {
 };
 
 // The same settings and data give the same model, bit for bit, however often the run is stopped and
-// resumed with as many workers. Where a recipe says that replicas are equal they are compared,
-// every hundred steps and at evaluations; a difference is an error. Where they are not, the run's
-// model is their mean. Throws what a worker threw.
+// resumed. It may go on with another number of workers (regroup.h): the number of steps stays.
+// Where a recipe says that replicas are equal they are compared, every hundred steps and at
+// evaluations; a difference is an error. Where they are not, the run's model is their mean. Throws
+// what a worker threw.
 Result train(const Settings& settings, const Data& data, const Output& output,
              const Observer& observer);
 

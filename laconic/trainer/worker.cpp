@@ -42,6 +42,7 @@ Worker::Worker(const Run& run, Transport& transport)
 }
 
 void Worker::train() {
+  note_regrouping();
   while (course_.step < run_.steps && !stopping_) {
     if (course_.step % run_.evaluate_every == 0) counted(&Worker::evaluate, true);
     one_step();
@@ -67,6 +68,7 @@ void Worker::one_step() {
   Stopwatch watch;
   loss_sum_ += replica_.learn(run_.data.train, batches_.at(course_.step, group_.rank()));
   ++course_.loss_count;
+  course_.images += run_.settings.workers * run_.settings.batch;
   course_.totals.compute_seconds += watch.lap();
   if (group_.rank() == 0 && std::ranges::count(run_.output.record, course_.step) > 0)
     write_gradient(run_.path("gradients-step-" + std::to_string(course_.step) + ".npz"),
@@ -125,8 +127,7 @@ void Worker::evaluate() {
       trainer::evaluate(replica_, descent_.replicas_equal(), run_.data.test,
                         {.sum = loss_sum_, .count = course_.loss_count}, group_);
   evaluation.step = course_.step;
-  evaluation.epoch =
-      static_cast<double>(course_.step) / static_cast<double>(batches_.steps_per_epoch());
+  evaluation.epoch = static_cast<double>(course_.images) / static_cast<double>(epoch_images());
   evaluation.residual_norm = descent_.residual_norm();
   evaluation.skipped = course_.skipped;
   evaluation.totals = course_.totals;
@@ -157,6 +158,13 @@ void Worker::restore(const Checkpoint& from) {
   descent_.load({from.common, from.own.at(group_.rank())}, replica_.parameters());
   course_ = from.course;
   loss_sum_ = from.loss_sums.at(group_.rank());
+}
+
+void Worker::note_regrouping() const {
+  const std::size_t before = run_.workers_before, now = run_.settings.workers;
+  if (before == now || group_.rank() != 0 || !run_.observer.note) return;
+  run_.observer.note("the run had " + std::to_string(before) + " workers and goes on with " +
+                     std::to_string(now) + "; what was owed to the model is theirs now");
 }
 
 void Worker::leave_model() {

@@ -30,8 +30,12 @@ class Worker {
   void checkpoint();
   void restore(const Checkpoint& from);
   void leave_model();
+  void note_regrouping() const;
 
   StepInfo info(std::uint64_t step) const { return {.step = step, .lr = schedule_.at(step)}; }
+  std::uint64_t epoch_images() const {
+    return batches_.steps_per_epoch() * run_.settings.workers * run_.settings.batch;
+  }
   // Takes note of a step and of how long it kept the worker waiting.
   void account(const StepStats& stats, double seconds);
   // Does something and takes note of what it sent: as part of the steps, or aside.

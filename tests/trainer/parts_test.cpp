@@ -120,7 +120,7 @@ TEST(Optimizer, StateGoesOn) {
   }
   State state = make_optimizer({.kind = "adamw"}, kModel)->save();
   for (const std::vector<float>& updates : {std::vector<float>{1}, {0.5F, 0}, {-1, 0}, {NAN, 0}}) {
-    state["updates"] = updates;
+    state["adamw.updates"] = updates;
     EXPECT_THROW(make_optimizer({.kind = "adamw"}, kModel)->load(state), DataError);
   }
 }

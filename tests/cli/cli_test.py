@@ -563,8 +563,8 @@ class HostileFrames(CliTest):
 
     def test_a_part_of_an_array_is_no_array(self):
         whole = self.small()
-        header = whole.index(b"natural") + len("natural") + 8 + 2  # after seed, step, rank
-        self.assertEqual(whole[header : header + 4], bytes([0, 1, 16, 0]))  # dtype, shape, first
+        header = whole.index(b"natural") + len("natural") + 8 + 3  # after seed, step, rank, ranks
+        self.assertEqual(whole[header : header + 3], bytes([0, 1, 16]))  # dtype, shape
         longer = bytearray(whole)
         longer[header + 2] = 17
         longer[-4:] = struct.pack("<I", crc32c(longer[:-4]))

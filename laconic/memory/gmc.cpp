@@ -6,6 +6,9 @@
 // dropped this is momentum SGD. Invariant: everything sent plus the residual is the sum of all
 // g - (beta / lr) (w_t - w_{t-1}). In the first step w has not moved yet.
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 
 #include "laconic/base/errors.h"
 #include "laconic/memory/store.h"
@@ -50,27 +53,33 @@ class Gmc : public Memory {
 
   double residual_norm() const override { return residual_.norm(); }
 
-  // Before a tensor's first step there is no w_{t-1} of it to save.
+  // Before the first step there is no w_{t-1} to save; of tensors that have rested ever since it is
+  // NaN.
   State save() const override {
+    if (std::ranges::none_of(started_, std::identity())) return save_stores({&residual_});
     State state = save_stores({&residual_, &previous_});
     for (std::size_t t = 0; t < started_.size(); ++t)
-      if (!started_[t]) state.erase(previous_.role() + "/" + previous_.model()[t].name);
+      if (!started_[t]) std::ranges::fill(state[name_of(t)], std::numeric_limits<float>::quiet_NaN());
     return state;
   }
 
-  void load(const State& given) override {
-    State state = given;
-    std::vector<bool> started(started_.size());
-    for (std::size_t t = 0; t < started.size(); ++t) {
-      const auto [entry, missing] = state.try_emplace(
-          previous_.role() + "/" + previous_.model()[t].name, previous_.places().count(t));
-      started[t] = !missing;
-    }
-    load_stores(state, {&residual_, &previous_});
-    started_ = started;
+  void load(const State& state) override {
+    const bool any = std::ranges::any_of(
+        state, [&](const auto& entry) { return entry.first.starts_with(previous_.role() + "/"); });
+    if (any)
+      load_stores(state, {&residual_, &previous_});
+    else
+      load_stores(state, {&residual_});
+    for (std::size_t t = 0; t < started_.size(); ++t)
+      started_[t] = any && std::ranges::none_of(state.at(name_of(t)),
+                                                [](float w) { return std::isnan(w); });
   }
 
  private:
+  std::string name_of(std::size_t tensor) const {
+    return previous_.role() + "/" + previous_.model()[tensor].name;
+  }
+
   const float* parameters(std::size_t tensor) const {
     return info_.parameters.empty()
                ? info_.parameters_by_tensor[tensor]
@@ -90,7 +99,10 @@ class Gmc : public Memory {
       const std::size_t some = std::min(kBlock, count - i);
       const float *g = gradient.load(at + i, some, a), *old = before.load(i, some, b);
       float* const out = moved_.data() + at + i;
-      for (std::size_t j = 0; j < some; ++j) out[j] = g[j] - weight * (w[i + j] - old[j]);
+      if (weight == 0)
+        std::copy_n(g, some, out);  // nothing of `old`, not even a NaN
+      else
+        for (std::size_t j = 0; j < some; ++j) out[j] = g[j] - weight * (w[i + j] - old[j]);
     }
     next.store(0, count, w);
   }

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "tests/exchange/jobs.h"
-#include "laconic/kernels/half.h"
+#include "laconic/layout/places.h"
 
 namespace laconic::testing {
 namespace {
@@ -116,11 +116,6 @@ TEST(Pipeline, AClippedGradientIsTheSameStepToo) {
   for (const Way& way : kWays) EXPECT_EQ(results_of(job, &way), straight) << way.name;
 }
 
-struct Half {
-  Dtype dtype;
-  void (*encode)(std::span<const float>, std::vector<std::uint16_t>&);
-};
-
 std::vector<std::uint16_t> rounded(std::span<const float> x, Dtype dtype) {
   std::vector<std::uint16_t> halves(x.size());
   const Piece piece{x.size(), halves.data(), dtype};
@@ -187,7 +182,7 @@ TEST(Pipeline, FiniteIsJudgedInTheHostsType) {
 
 TEST(Pipeline, APartIsDoneWhenItsSlicesAre) {
   expect_no_errors(on_ranks(2, [&](Transport& transport) {
-    Setup setup = setup_of({.ranks = 2}, transport);
+    laconic::Setup setup = setup_of({.ranks = 2}, transport);
     setup.unit_bytes = 1;
     const auto aggregator = make_aggregator("gather", std::move(setup));
     auto gradient = gradient_of(transport.rank(), 0);

@@ -144,16 +144,19 @@ void require_identity(const Setup& setup, const std::string& exchange);
 class TrafficMeter {
  public:
   explicit TrafficMeter(const Transport& transport)
-      : transport_(&transport), bytes_(transport.bytes_sent()), rounds_(transport.rounds()) {}
+      : transport_(&transport),
+        bytes_(transport.bytes_sent()),
+        messages_(transport.messages_sent()),
+        rounds_(transport.rounds()) {}
   void into(StepStats& stats) const {
-    stats.traffic_bytes = bytes();
+    stats.traffic_bytes = transport_->bytes_sent() - bytes_;
+    stats.messages = transport_->messages_sent() - messages_;
     stats.rounds = transport_->rounds() - rounds_;
   }
-  std::uint64_t bytes() const { return transport_->bytes_sent() - bytes_; }
 
  private:
   const Transport* transport_;
-  std::uint64_t bytes_, rounds_;
+  std::uint64_t bytes_, messages_, rounds_;
 };
 
 }  // namespace laconic

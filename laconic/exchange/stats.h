@@ -12,6 +12,7 @@ struct StepStats {
   std::uint64_t payload_bytes = 0;  // of this rank's frames, without headers
   std::uint64_t wire_bytes = 0;     // of this rank's frames
   std::uint64_t traffic_bytes = 0;  // all this rank sent, heads of messages and the vote included
+  std::uint64_t messages = 0;       // in how many messages
   std::uint64_t rounds = 0;         // how often it waited for others
   std::uint64_t dense_bytes = 0;    // the gradient as it is
   // Frames on their way to the mean, this rank's own, and frames that brought this rank the mean

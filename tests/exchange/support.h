@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/ranks.h"
+#include "laconic/exchange/vote.h"
 
 namespace laconic::testing {
 
@@ -61,6 +62,13 @@ inline Setup setup_of(const Job& job, Transport& transport, double timeout_secon
 inline std::unique_ptr<Aggregator> make(const Job& job, Transport& transport,
                                         double timeout_seconds = 3600) {
   return make_aggregator(job.exchange, setup_of(job, transport, timeout_seconds));
+}
+
+// What a rank has sent of a step's frames or values, without heads of messages and without the vote.
+inline double sent_of(const StepStats& stats, int ranks) {
+  const auto votes = static_cast<std::uint64_t>(ranks - 1);
+  return static_cast<double>(stats.traffic_bytes - votes * kBallotBytes -
+                             stats.messages * kMessageHead);
 }
 
 // means[rank][step]

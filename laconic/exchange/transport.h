@@ -81,6 +81,10 @@ class Transfer {
   // When the caller will give up: for transports that block, and for those that tell others in time
   // for whom they wait.
   std::chrono::steady_clock::time_point due = std::chrono::steady_clock::time_point::max();
+  // Owns the memory named below. Transports that cannot take back what they have begun (mpi) copy
+  // long messages unless this is given. Where it is, and a flight was cancelled, they share it
+  // until they are done: who finds it shared then (use_count) leaves that memory to them.
+  std::shared_ptr<const void> keep_alive;
   std::vector<Send> sends;
   std::vector<Receive> receives;
 
@@ -129,7 +133,8 @@ class Transport {
   void start(const Tag& tag, Transfer& transfer);
   // Makes progress; true: all was sent and received.
   bool test(Transfer& transfer);
-  // Afterwards the memory is the caller's again. What was sent may still arrive.
+  // Afterwards the memory is the caller's again (but see keep_alive; a Buffer may have lost its
+  // memory). What was sent may still arrive.
   void cancel(Transfer& transfer) noexcept;
   // Tests and idles until it is done. Too late: cancels it and throws what `lost` says.
   void wait(Transfer& transfer, const Deadline& deadline);

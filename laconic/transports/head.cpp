@@ -28,7 +28,7 @@ Head read_head(ByteView bytes, int from) {
   if (bytes.size() < kMessageHead || load<std::uint32_t>(bytes.data()) != kMagic)
     throw damaged("what is no message of this library", from);
   const auto kind = load<std::uint32_t>(bytes.data() + 4);
-  if (kind < 1 || kind > static_cast<std::uint32_t>(Head::Kind::report))
+  if (kind < 1 || kind > static_cast<std::uint32_t>(Head::Kind::leave))
     throw damaged("a message of an unknown kind", from);
   return {.kind = static_cast<Head::Kind>(kind),
           .tag = {.attempt = load<std::uint64_t>(bytes.data() + 8),

@@ -9,7 +9,7 @@ namespace laconic {
 
 // 40 bytes, little-endian, in this order after a magic number of four bytes.
 struct Head {
-  enum class Kind : std::uint32_t { message = 1, abort, poison, report };
+  enum class Kind : std::uint32_t { message = 1, abort, poison, report, leave };
   Kind kind = Kind::message;
   Tag tag;
   std::uint64_t length = 0;    // of the bytes that follow

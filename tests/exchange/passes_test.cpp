@@ -136,7 +136,7 @@ void expect_passes(const std::string& exchange, const std::string& op, const std
                    int ranks, double most) {
   const Passes passes = passes_of(exchange, op, memory, ranks);
   const std::string name = exchange + " " + op + " " + memory + " on " + std::to_string(ranks);
-  RecordProperty(name, std::to_string(passes.reads) + " reads, " + std::to_string(passes.writes) +
+  ::testing::Test::RecordProperty(name, std::to_string(passes.reads) + " reads, " + std::to_string(passes.writes) +
                            " writes");
   EXPECT_LE(passes.reads + passes.writes, most + 0.05)
       << name << ": " << passes.reads << " reads, " << passes.writes << " writes";

@@ -283,6 +283,10 @@ void text_seeds(const Folder& folder) {
                      {"down.feedback/a", entries(5)},
                      {"gmc.parameters/b", {}}})
             .view());
+  write(4, "notes",
+        as_bytes(write_notes(
+            {.model = {{"w", {3, 5}}, {"b", {5}}}, .recipe = recipes().front(), .seed = 8})));
+  write(4, "notes-nested", as_bytes(R"({"recipe": {"training": [[[[{"a": {}}]]]]}})"));
 }
 
 }  // namespace

@@ -57,11 +57,11 @@ class Operator {
   friend Operator parse_operator(std::string_view spec);
 
   void require_few(std::size_t count) const;
-  std::span<const float> choose(std::span<const float> x, const Keys& keys, Scratch& scratch) const;
-  bool write(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch,
-             PlaneViews& planes) const;
-  void leave(std::span<const float> x, const Source& source, const PlaneViews& planes,
-             Scratch& scratch) const;
+  bool encode_chosen(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  bool encode_blocks(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  bool encode_whole(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  std::optional<PlaneViews> encode_planes(std::span<const float> x, Buffer& out, const Keys& keys,
+                                          Scratch& scratch) const;
   PlaneViews read_planes(ByteView section, std::size_t count, Scratch& scratch,
                          Buffer& memory) const;
   [[noreturn]] void refuse_size(std::size_t count, std::size_t size) const;

@@ -72,6 +72,7 @@ class Threads : public Transport {
 
   ~Threads() override {
     cancel_all();
+    mine().needs = kNobody;  // it is itself who is lost
     mine().left = true;
     for (Place& place : group_->places) {
       const std::lock_guard lock(place.mutex);

@@ -52,10 +52,11 @@ std::optional<Kept> kept_in(const Frame& frame, const Section& section, Scratch&
   const auto [selector, codec] = choice_of(op);
   if (!selector) return {};
   if (section.count == 0) return Kept{0, 0, codec_in({}, codec)};
-  op.check(section.bytes, section.count, scratch);
+  Decoder decoder;
+  op.open(section.bytes, section.count, Keys(), scratch, decoder);
   Buffer positions;
-  selector->write(scratch.kept.view(), section.count, positions);
-  return Kept{scratch.kept.size(), positions.size(), codec_in(section.bytes, codec)};
+  selector->write(decoder.positions(), section.count, positions);
+  return Kept{decoder.positions().size(), positions.size(), codec_in(section.bytes, codec)};
 }
 
 std::vector<Rule> parse_rules(const std::vector<std::string>& texts) {

@@ -4,8 +4,8 @@
 
 #include "fuzz/fuzz.h"
 #include "laconic/base/npy.h"
-#include "laconic/exchange/redistribute.h"
 #include "laconic/memory/memory.h"
+#include "laconic/memory/redistribute.h"
 #include "laconic/recipes/recipe.h"
 
 namespace laconic::fuzz {

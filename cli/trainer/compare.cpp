@@ -66,9 +66,9 @@ Summary summarise(const Runs& runs, const Link& link) {
     s.accuracy_max = std::max(s.accuracy_max, last.accuracy);
     wire += static_cast<double>(last.totals.wire_bytes);
     dense += static_cast<double>(last.totals.dense_bytes);
-    s.traffic_per_step += static_cast<double>(last.totals.traffic_bytes) / steps / n;
+    s.traffic_per_step += static_cast<double>(last.totals.step_bytes()) / steps / n;
     s.step_seconds += last.totals.step_seconds() / steps / n;
-    s.exposed_seconds += last.totals.exposed_seconds() / steps / n;
+    s.exposed_seconds += last.totals.exposed_seconds / steps / n;
     s.link_seconds += link.step_seconds(last.totals, last.step) / n;
   }
   s.ratio = wire > 0 ? dense / wire : 1;
@@ -109,18 +109,19 @@ void print_table(const std::vector<Runs>& all, const Options& o, const Link& lin
         1e3 * s.link_seconds);
   }
   fmt::print("\n");
-  print_wrapped(fmt::format("{} on {}, {} workers, batches of {} (or what a recipe was tuned "
-                            "with), {} seed{}. per worker: of the workers' own models, where they "
-                            "differ; accuracy is then that of their mean. ratio: dense bytes / "
-                            "bytes in frames. traffic: bytes a "
-                            "rank really sent per step; a dense ring sends {}. step: "
-                            "measured here, where ranks are threads and "
-                            "sending costs nothing. on the link: computed for {} from the bytes "
-                            "really sent and the seconds really "
-                            "measured.",
-                            o.settings.model, o.data, o.settings.workers, o.settings.batch, o.seeds,
-                            o.seeds == 1 ? "" : "s", bytes_text(ring), link.text),
-                0);
+  print_wrapped(
+      fmt::format("{} on {}, {} workers, batches of {} (or what a recipe was tuned "
+                  "with), {} seed{}. per worker: of the workers' own models, where they "
+                  "differ; accuracy is then that of their mean. ratio: dense bytes / "
+                  "bytes in frames. traffic: bytes a "
+                  "rank really sent per step, evaluations apart; a dense ring sends {}. step: "
+                  "measured here, where ranks are threads and "
+                  "sending costs nothing. on the link: computed for {} from the bytes "
+                  "really sent and the seconds really "
+                  "measured.",
+                  o.settings.model, o.data, o.settings.workers, o.settings.batch, o.seeds,
+                  o.seeds == 1 ? "" : "s", bytes_text(ring), link.text),
+      0);
 }
 
 Json runs_json(const Runs& runs) {
@@ -207,6 +208,7 @@ bool train_all(const Options& o, const trainer::Data& data, std::vector<Runs>& a
                                                       p.seconds);
                                            },
                                        .evaluation = {},
+                                       .note = {},
                                        .stop = &interrupted()};
       auto result = trainer::train(settings, data, {}, observer);
       bar.clear();
@@ -263,7 +265,10 @@ const RegisterCommand command{{
               ->capture_default_str();
           app.add_flag("--json", o->json, "Print the report's data as JSON");
           o->settings_for = add_training_options(app, o->data, o->settings);
-          return [o](const Globals&) { run(*o); };
+          return [o](const Globals& globals) {
+            o->settings.threads = globals.threads;
+            run(*o);
+          };
         },
 }};
 

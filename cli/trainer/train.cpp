@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/text.h"
+#include "cli/trainer/obstacle.h"
 #include "cli/trainer/options.h"
 #include "cli/trainer/progress.h"
 #include "cli/trainer/summaries.h"
@@ -59,27 +60,34 @@ Recipe recipe_of(const Options& options) {
   return recipe;
 }
 
-// Without a transport, all ranks are threads of this process. With one, rank 0 alone prints.
-void run_on(Options options, Transport* transport) {
+// The data of a run whose arguments have been found to be right.
+trainer::Data prepare(Options& options, const Transport* transport) {
   options.settings = options.settings_for(recipe_of(options));
   if (transport) options.settings.workers = static_cast<std::size_t>(transport->size());
-  const trainer::Data data = trainer::load_data(options.data);
+  trainer::Data data = trainer::load_data(options.data);
+  trainer::check_run(options.settings, data, options.output);
+  return data;
+}
+
+// Without a transport, all ranks are threads of this process. With one, rank 0 alone prints.
+void run_on(const Options& options, const trainer::Data& data, Transport* transport) {
   ProgressBar bar;
-  const trainer::Observer observer{.step =
-                                       [&](const trainer::Progress& p) {
-                                         bar.show(options.settings.recipe.name, p.step, p.steps,
-                                                  p.done_here, p.seconds);
-                                       },
-                                   .evaluation =
-                                       [&](const trainer::Evaluation& e) {
-                                         bar.clear();
-                                         if (options.json)
-                                           fmt::print("{}\n", write_evaluation(e));
-                                         else
-                                           print_evaluation(e);
-                                         std::fflush(stdout);
-                                       },
-                                   .stop = &interrupted()};
+  const trainer::Observer observer{
+      .step =
+          [&](const trainer::Progress& p) {
+            bar.show(options.settings.recipe.name, p.step, p.steps, p.done_here, p.seconds);
+          },
+      .evaluation =
+          [&](const trainer::Evaluation& e) {
+            bar.clear();
+            if (options.json)
+              fmt::print("{}\n", write_evaluation(e));
+            else
+              print_evaluation(e);
+            std::fflush(stdout);
+          },
+      .note = [&](const std::string& note) { fmt::print(stderr, "laconic: {}\n", note); },
+      .stop = &interrupted()};
   const trainer::Result result =
       transport ? trainer::train_rank(options.settings, data, options.output, observer, *transport)
                 : trainer::train(options.settings, data, options.output, observer);
@@ -93,26 +101,50 @@ void run_on(Options options, Transport* transport) {
   if (!options.json) print_result(options, result);
 }
 
-// This process is one of those that mpirun started. A rank that fails says why and ends all; what
-// is wrong with the arguments is said by rank 0 only, for whose end the others wait.
-void run_on_mpi(Options options) {
-  MpiSession session;
-  const auto transport = make_mpi_transport();
+// Calls f and gives back what it threw, for the others to hear.
+template <class F>
+std::optional<Obstacle> obstacle_of(F f) {
   try {
-    run_on(options, transport.get());
+    f();
+    return {};
   } catch (const Error& error) {
-    if (transport->rank() != 0 && error.status() == Status::usage) return;
-    fmt::print(stderr, "laconic: {}\n", printable(error.what()));
-    std::fflush(nullptr);
-    session.abort(static_cast<int>(error.status()));
+    return Obstacle{error.status(), error.what()};
+  } catch (const std::exception& error) {
+    return Obstacle{Status::system, error.what()};
   }
 }
 
-void run(const Options& options, const Globals&) {
-  if (options.transport == "mpi") return run_on_mpi(options);
+[[noreturn]] void end_all(MpiSession& session, const Obstacle& obstacle) {
+  fmt::print(stderr, "laconic: {}\n", printable(obstacle.message));
+  std::fflush(nullptr);
+  session.abort(static_cast<int>(obstacle.status));
+}
+
+// This process is one of those that mpirun started. What keeps one of them from starting may be
+// wrong on its machine alone: all hear of it, and rank 0 says it. Later a rank that fails says why
+// and ends all.
+void run_on_mpi(Options options) {
+  MpiSession session;
+  const auto transport = make_mpi_transport();
+  trainer::Data data;
+  const auto mine = obstacle_of([&] { data = prepare(options, transport.get()); });
+  if (const auto first = first_obstacle(mine, *transport, options.settings.timeout_seconds)) {
+    if (transport->rank() == 0) end_all(session, *first);
+    return;  // rank 0 ends this process
+  }
+  auto failure = obstacle_of([&] { run_on(options, data, transport.get()); });
+  if (!failure) return;
+  if (transport->rank() != 0)
+    failure->message = fmt::format("rank {}: {}", transport->rank(), failure->message);
+  end_all(session, *failure);
+}
+
+void run(Options options) {
+  if (options.transport == "mpi") return run_on_mpi(std::move(options));
   if (options.transport != "threads")
     throw UsageError("no transport '" + options.transport + "' to train on; known: mpi threads");
-  run_on(options, nullptr);
+  const trainer::Data data = prepare(options, nullptr);
+  run_on(options, data, nullptr);
 }
 
 const RegisterCommand command{{
@@ -159,12 +191,16 @@ const RegisterCommand command{{
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");
           app.add_option("--checkpoint-every", o->output.checkpoint_every,
                          "Steps between checkpoints; 0: at the end");
-          app.add_flag("--resume", o->output.resume,
-                       "Go on with the run in --out, if there is one");
+          app.add_flag(
+              "--resume", o->output.resume,
+              "Go on with the run in --out, if there is one, with as many --workers or others");
           app.add_option("--record", o->output.record, "Steps whose gradients are written as .npz")
               ->delimiter(',');
           app.add_flag("--json", o->json, "Print each evaluation as a line of JSON");
-          return [o](const Globals& globals) { run(*o, globals); };
+          return [o](const Globals& globals) {
+            o->settings.threads = globals.threads;
+            run(*o);
+          };
         },
 }};
 

@@ -56,7 +56,10 @@ StageText stage_of(std::string_view spec) {
 
 const std::vector<MemoryInfo>& memories() { return registry().all(); }
 
-RegisterMemory::RegisterMemory(MemoryInfo info) { registry().add(std::move(info)); }
+RegisterMemory::RegisterMemory(MemoryInfo info) {
+  RegisterRoles{info.roles};
+  registry().add(std::move(info));
+}
 
 std::string misfit(std::string_view memory, const Plan& plan) {
   const MemoryInfo& info = registry().at(stage_of(memory).name);
@@ -88,16 +91,6 @@ void require_lr(const std::string& memory, const StepInfo& info) {
   throw UsageError("memory '" + memory + "' divides by the learning rate, which is " +
                    text_of(info.lr) + " in step " + std::to_string(info.step) +
                    "; allowed: above 0");
-}
-
-void mask_momentum(std::span<float> momentum, const Sent& sent) {
-  std::vector<float> decoded;
-  mask_momentum(momentum, sent.decode(momentum.size(), decoded));
-}
-
-void mask_momentum(std::span<float> momentum, std::span<const float> decoded) {
-  for (std::size_t i = 0; i < momentum.size(); ++i)
-    momentum[i] = decoded[i] != 0 ? 0.0F : momentum[i];
 }
 
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values,

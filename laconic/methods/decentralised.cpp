@@ -2,63 +2,66 @@
 // with its neighbours (Lian et al., D-PSGD, arXiv 1705.09056):
 //
 //   x_i = (mixed with the neighbours' x_j) - optimiser's step with g_i, taken at the unmixed x_i
-#include <algorithm>
-
+//
+// Some mixers want the optimiser's step first.
+#include "laconic/base/errors.h"
 #include "laconic/kernels/reduce.h"
-#include "laconic/methods/methods.h"
+#include "laconic/methods/kinds.h"
 
 namespace laconic {
 namespace {
 
 class Decentralised : public Method {
  public:
-  Decentralised(const Model& model, std::unique_ptr<Optimizer> optimizer,
-                std::unique_ptr<Mixer> mixer)
-      : model_(model), optimizer_(std::move(optimizer)), mixer_(std::move(mixer)) {}
+  Decentralised(const Model& model, std::unique_ptr<Mixer> mixer)
+      : model_(model), mixer_(std::move(mixer)) {}
 
-  StepStats step(std::span<float> x, std::span<float> gradient, const StepInfo& given) override {
-    StepInfo info = given;
-    info.parameters = x;
-    Stopwatch watch;
-    const bool finite = kernels::all_finite(gradient), first = mixer_->gradient_first();
-    if (finite && first) optimizer_->update(x, gradient, info.lr, info.step);
-    double update_seconds = watch.lap();
-    StepStats stats = mixer_->mix(x, info);
-    watch.lap();
-    if (finite && !first) optimizer_->update(x, gradient, info.lr, info.step);
-    update_seconds += watch.lap();
-    stats.finite &= finite;
-    stats.update_seconds = update_seconds;
+  // A neighbour's model that is not finite is no reason to keep from one's own update: stats.finite
+  // here is of the gradient alone, and of the mixing in after_update.
+  StepStats before_update(std::span<float> x, std::span<float> gradient,
+                          const StepInfo& info) override {
+    require_count(gradient, model_);
+    StepStats stats;
+    if (!mixer_->gradient_first()) stats = mix(x, info);
+    stats.finite = kernels::all_finite(gradient);
+    return stats;
+  }
+
+  StepStats after_update(std::span<float> x, const StepInfo& info) override {
+    StepStats stats;
+    if (mixer_->gradient_first()) stats = mix(x, info);
+    stats.finite = mixed_finite_;
     return stats;
   }
 
   bool replicas_equal() const override { return false; }
+  double residual_norm() const override { return mixer_->residual_norm(); }
 
   Saved save(std::span<const float> parameters) const override {
-    Saved saved;
-    save_tensors(kParameters, model_, parameters, saved.own);
-    put_under(kOptimizer, optimizer_->save(), saved.own);
-    put_under(kExchange, mixer_->save(), saved.own);
-    return saved;
+    return save_both(model_, parameters, &Saved::own, *mixer_);
   }
   void load(const Saved& saved, std::span<float> parameters) override {
-    const auto values = tensors_among(kParameters, model_, saved.own);
-    optimizer_->load(take_under(kOptimizer, saved.own));
-    mixer_->load(take_under(kExchange, saved.own));
-    std::ranges::copy(values, parameters.begin());
+    load_both(saved, model_, parameters, &Saved::own, *mixer_);
   }
 
  private:
+  StepStats mix(std::span<float> x, const StepInfo& given) {
+    StepInfo info = given;
+    info.parameters = x;
+    const StepStats stats = mixer_->mix(x, info);
+    mixed_finite_ = stats.finite;
+    return stats;
+  }
+
   Model model_;
-  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Mixer> mixer_;
+  bool mixed_finite_ = true;
 };
 
 }  // namespace
 
-std::unique_ptr<Method> make_decentralised(const Model& model, std::unique_ptr<Optimizer> optimizer,
-                                           std::unique_ptr<Mixer> mixer) {
-  return std::make_unique<Decentralised>(model, std::move(optimizer), std::move(mixer));
+std::unique_ptr<Method> make_decentralised(const Model& model, std::unique_ptr<Mixer> mixer) {
+  return std::make_unique<Decentralised>(model, std::move(mixer));
 }
 
 }  // namespace laconic

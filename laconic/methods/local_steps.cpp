@@ -11,59 +11,51 @@
 #include <algorithm>
 
 #include "laconic/kernels/reduce.h"
-#include "laconic/methods/methods.h"
-#include "laconic/recipes/outer.h"
+#include "laconic/methods/kinds.h"
+#include "laconic/methods/outer_optimizer.h"
 
 namespace laconic {
 namespace {
 
 class LocalSteps : public Method {
  public:
-  LocalSteps(const Agreement& agreement, std::unique_ptr<Optimizer> inner,
-             std::unique_ptr<Aggregator> aggregator, std::span<const float> start)
+  LocalSteps(const Agreement& agreement, std::unique_ptr<Aggregator> aggregator,
+             std::span<const float> start)
       : model_(agreement.model),
         delay_(agreement.recipe.delay),
-        inner_(std::move(inner)),
+        outer_(parse_outer(agreement.recipe.outer), model_),
         aggregator_(std::move(aggregator)),
         common_(start.begin(), start.end()),
-        change_(start.size()) {
-    const Outer outer = parse_outer(agreement.recipe.outer);
-    outer_ = make_optimizer(outer.optimizer, model_);
-    outer_lr_ = outer.lr;
-  }
+        change_(start.size()) {}
 
-  StepStats step(std::span<float> x, std::span<float> gradient, const StepInfo& info) override {
+  StepStats before_update(std::span<float>, std::span<float> gradient, const StepInfo&) override {
     require_count(gradient, model_);
     StepStats stats;
-    Stopwatch watch;
-    const bool finite = kernels::all_finite(gradient);
-    if (finite) inner_->update(x, gradient, info.lr, info.step);
-    const double update_seconds = watch.lap();
-    under_way_ = true;
-    if ((info.step + 1) % delay_ == 0) stats = round(x, info);
-    stats.residual_norm = residual_norm_;
-    // A dense exchange would have sent this step's gradient.
-    stats.dense_bytes = gradient.size_bytes();
-    stats.finite &= finite;
-    stats.update_seconds += update_seconds;
+    stats.dense_bytes = gradient.size_bytes();  // a dense exchange would have sent it
+    stats.finite = kernels::all_finite(gradient);
     return stats;
+  }
+
+  StepStats after_update(std::span<float> x, const StepInfo& info) override {
+    set_back_ = false;
+    under_way_ = true;
+    return (info.step + 1) % delay_ == 0 ? round(x, info) : StepStats{};
   }
 
   StepStats finish(std::span<float> x, const StepInfo& info) override {
-    if (!under_way_) return {};
-    StepStats stats = round(x, info);
-    stats.dense_bytes = 0;  // its steps have been counted
-    return stats;
+    set_back_ = false;
+    return under_way_ ? round(x, info) : StepStats{};
   }
 
+  bool set_back() const override { return set_back_; }
   bool replicas_equal() const override { return !under_way_; }
+  double residual_norm() const override { return aggregator_->residual_norm(); }
 
   Saved save(std::span<const float> parameters) const override {
     Saved saved;
     save_tensors(kCommon, model_, common_, saved.common);
-    put_under(kOuter, outer_->save(), saved.common);
+    put_under(kOuter, outer_.save(), saved.common);
     if (under_way_) save_tensors(kParameters, model_, parameters, saved.own);
-    put_under(kOptimizer, inner_->save(), saved.own);
     put_under(kExchange, aggregator_->save(), saved.own);
     return saved;
   }
@@ -72,8 +64,7 @@ class LocalSteps : public Method {
     auto common = tensors_among(kCommon, model_, saved.common);
     const bool under_way = !take_under(std::string(kParameters) + "/", saved.own).empty();
     const auto values = under_way ? tensors_among(kParameters, model_, saved.own) : common;
-    outer_->load(take_under(kOuter, saved.common));
-    inner_->load(take_under(kOptimizer, saved.own));
+    outer_.load(take_under(kOuter, saved.common));
     aggregator_->load(take_under(kExchange, saved.own));
     std::ranges::copy(values, parameters.begin());
     common_ = std::move(common);
@@ -90,35 +81,31 @@ class LocalSteps : public Method {
     StepInfo info = given;
     info.lr = 1;  // changes are in units of the model
     info.parameters = common_;
-    info.momentum = inner_->momentum();
     StepStats stats = aggregator_->average(change_, info);
     Stopwatch watch;
-    if (stats.finite) outer_->update(common_, change_, outer_lr_, given.step / delay_);
+    if (stats.finite) outer_.update(common_, change_);
     std::ranges::copy(common_, x.begin());
     under_way_ = false;
-    residual_norm_ = stats.residual_norm;
+    set_back_ = !stats.finite;
+    stats.dense_bytes = 0;  // its steps have been counted
     stats.update_seconds = watch.lap();
     return stats;
   }
 
   Model model_;
   std::uint64_t delay_;
-  std::unique_ptr<Optimizer> inner_, outer_;
-  float outer_lr_ = 1;
+  OuterOptimizer outer_;
   std::unique_ptr<Aggregator> aggregator_;
   std::vector<float> common_, change_;  // the model all had after the last round
-  bool under_way_ = false;
-  double residual_norm_ = 0;  // what the last round left
+  bool under_way_ = false, set_back_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<Method> make_local_steps(const Agreement& agreement,
-                                         std::unique_ptr<Optimizer> optimizer,
                                          std::unique_ptr<Aggregator> aggregator,
                                          std::span<const float> start) {
-  return std::make_unique<LocalSteps>(agreement, std::move(optimizer), std::move(aggregator),
-                                      start);
+  return std::make_unique<LocalSteps>(agreement, std::move(aggregator), start);
 }
 
 }  // namespace laconic

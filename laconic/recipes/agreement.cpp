@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "laconic/base/errors.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/frame/frame.h"
 #include "laconic/recipes/recipe.h"
 #include "laconic/version.h"
@@ -86,8 +87,8 @@ void compare_notes(std::span<const ByteView> notes) {
 
 void agree(const Agreement& agreement, Transport& transport) {
   std::vector<Buffer> all;
-  transport.all_gather(as_bytes(write_notes(agreement)), all, kMostBytes,
-                       Deadline::in(agreement.timeout_seconds, "agreement of ranks"));
+  Conversation(transport, Deadline::in(agreement.timeout_seconds, "agreement of ranks"))
+      .all_gather(as_bytes(write_notes(agreement)), all, kMostBytes);
   std::vector<ByteView> notes;
   for (const Buffer& bytes : all) notes.push_back(bytes.view());
   compare_notes(notes);

@@ -28,16 +28,16 @@ Outer parse_outer(std::string_view spec) {
   const std::string name(stages.size() == 1 ? stages[0].name : "");
   if (name == "none") {
     Args(name, {}, stages[0].args);  // takes none
-    return {.optimizer = {.momentum = 0}};
+    return {};
   }
   const bool nesterov = name == "nesterov";
   if (!nesterov && name != "momentum")
     throw UsageError("no outer optimiser '" + std::string(spec) +
                      "'; known: none momentum:MOMENTUM,LR nesterov:MOMENTUM,LR");
   const Args args(name, parameters(nesterov ? "0.7" : "1"), stages[0].args);
-  return {
-      .optimizer = {.momentum = static_cast<float>(args.number("momentum")), .nesterov = nesterov},
-      .lr = static_cast<float>(args.number("lr"))};
+  return {.momentum = static_cast<float>(args.number("momentum")),
+          .nesterov = nesterov,
+          .lr = static_cast<float>(args.number("lr"))};
 }
 
 }  // namespace laconic

@@ -1,14 +1,14 @@
-// The outer optimiser of local steps: it takes the averaged change of a round as its gradient.
+// The outer optimiser of local steps, as a value: it takes the averaged change of a round as its
+// gradient.
 #pragma once
 
 #include <string_view>
 
-#include "laconic/recipes/optimizer.h"
-
 namespace laconic {
 
 struct Outer {
-  OptimizerOptions optimizer;
+  float momentum = 0;
+  bool nesterov = false;
   float lr = 1;
 };
 

@@ -16,42 +16,23 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersion = 3;
 constexpr const char* kCommon = "common/";
-
-json totals_to_json(const Totals& t) {
-  return {t.wire_bytes,       t.traffic_bytes,    t.dense_bytes,        t.compute_seconds,
-          t.compress_seconds, t.exchange_seconds, t.decompress_seconds, t.update_seconds,
-          t.rounds,           t.up_bytes,         t.down_bytes};
-}
-
-Totals totals_from_json(const json& j) {
-  return {.wire_bytes = j.at(0),
-          .traffic_bytes = j.at(1),
-          .dense_bytes = j.at(2),
-          .rounds = j.at(8),
-          .up_bytes = j.at(9),
-          .down_bytes = j.at(10),
-          .compute_seconds = j.at(3),
-          .compress_seconds = j.at(4),
-          .exchange_seconds = j.at(5),
-          .decompress_seconds = j.at(6),
-          .update_seconds = j.at(7)};
-}
 
 std::string rank_prefix(std::size_t rank) { return "rank" + std::to_string(rank) + "/"; }
 
 json facts_of(const Checkpoint& c) {
   json evaluations = json::array();
-  for (const Evaluation& evaluation : c.evaluations)
+  for (const Evaluation& evaluation : c.course.evaluations)
     evaluations.push_back(write_evaluation(evaluation));
   // JSON's shortest decimal form of a double keeps it to its last bit.
   return {{"settings", c.settings},
-          {"step", c.step},
-          {"totals", totals_to_json(c.totals)},
+          {"step", c.course.step},
+          {"totals", write_totals(c.course.totals)},
           {"loss_sums", c.loss_sums},
-          {"loss_count", c.loss_count},
-          {"skipped", c.skipped},
+          {"loss_count", c.course.loss_count},
+          {"images", c.course.images},
+          {"skipped", c.course.skipped},
           {"ranks", c.own.size()},
           {"evaluations", evaluations}};
 }
@@ -69,13 +50,15 @@ Checkpoint parse(ByteView bytes) {
   const State all = read_state(in.rest());
   Checkpoint c;
   c.settings = facts.at("settings");
-  c.step = facts.at("step");
-  c.totals = totals_from_json(facts.at("totals"));
+  c.course.step = facts.at("step");
+  c.course.totals = read_totals(facts.at("totals"));
   for (const auto& sum : facts.at("loss_sums"))
     c.loss_sums.push_back(sum.is_null() ? NAN : sum.get<double>());
-  c.loss_count = facts.at("loss_count");
-  c.skipped = facts.at("skipped");
-  for (const auto& line : facts.at("evaluations")) c.evaluations.push_back(read_evaluation(line));
+  c.course.loss_count = facts.at("loss_count");
+  c.course.images = facts.at("images");
+  c.course.skipped = facts.at("skipped");
+  for (const auto& line : facts.at("evaluations"))
+    c.course.evaluations.push_back(read_evaluation(line));
   c.common = take_under(kCommon, all);
   for (std::size_t rank = 0; rank < facts.at("ranks").get<std::size_t>(); ++rank)
     c.own.push_back(take_under(rank_prefix(rank), all));

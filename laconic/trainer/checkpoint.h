@@ -10,15 +10,22 @@
 
 namespace laconic::trainer {
 
-struct Checkpoint {
-  std::string settings;    // JSON: what must be the same when the run goes on
-  std::uint64_t step = 0;  // steps done
+// How far a run has come, the same on all ranks but for times.
+struct Course {
+  std::uint64_t step = 0;        // steps done
+  std::uint64_t loss_count = 0;  // losses of training batches since the last evaluation
+  std::uint64_t images = 0;      // that all workers have seen
+  std::uint64_t skipped = 0;
   Totals totals;
-  std::vector<double> loss_sums;  // by rank, since the last evaluation
-  std::uint64_t loss_count = 0, skipped = 0;
   std::vector<Evaluation> evaluations;
-  State common;            // of model and method, on all ranks
-  std::vector<State> own;  // by rank
+};
+
+struct Checkpoint {
+  std::string settings;  // JSON: what must be the same when the run goes on
+  Course course;
+  std::vector<double> loss_sums;  // by rank, since the last evaluation
+  State common;                   // of model and method, on all ranks
+  std::vector<State> own;         // by rank
 };
 
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);

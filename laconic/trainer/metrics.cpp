@@ -7,68 +7,103 @@
 #include "laconic/base/errors.h"
 
 namespace laconic::trainer {
+namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;  // keeps the order in which people read it
+
+ordered_json totals_to_json(const Totals& t) {
+  return {{"wire_bytes", t.wire_bytes},
+          {"traffic_bytes", t.traffic_bytes},
+          {"dense_bytes", t.dense_bytes},
+          {"rounds", t.rounds},
+          {"up_bytes", t.up_bytes},
+          {"down_bytes", t.down_bytes},
+          {"aside_bytes", t.aside_bytes},
+          {"aside_rounds", t.aside_rounds},
+          {"seconds",
+           {{"compute", t.compute_seconds},
+            {"compress", t.compress_seconds},
+            {"exchange", t.exchange_seconds},
+            {"decompress", t.decompress_seconds},
+            {"update", t.update_seconds}}},
+          {"exposed_seconds", t.exposed_seconds}};
+}
+
+Totals totals_from_json(const ordered_json& o) {
+  const ordered_json& s = o.at("seconds");
+  return {.wire_bytes = o.at("wire_bytes"),
+          .traffic_bytes = o.at("traffic_bytes"),
+          .dense_bytes = o.at("dense_bytes"),
+          .rounds = o.at("rounds"),
+          .up_bytes = o.at("up_bytes"),
+          .down_bytes = o.at("down_bytes"),
+          .aside_bytes = o.at("aside_bytes"),
+          .aside_rounds = o.at("aside_rounds"),
+          .compute_seconds = s.at("compute"),
+          .compress_seconds = s.at("compress"),
+          .exchange_seconds = s.at("exchange"),
+          .decompress_seconds = s.at("decompress"),
+          .update_seconds = s.at("update"),
+          .exposed_seconds = o.at("exposed_seconds")};
+}
+
+// Reads one line of JSON by `from`.
+template <class From>
+auto read_line(const std::string& line, const char* what, From from) {
+  try {
+    return from(ordered_json::parse(line));
+  } catch (const ordered_json::exception& error) {
+    throw DataError(std::string("not ") + what + ": " + error.what());
+  }
+}
+
+Evaluation evaluation_from_json(const ordered_json& o) {
+  // A loss that is not finite is null in JSON.
+  const auto number = [&](const char* key) {
+    return o.at(key).is_null() ? NAN : o.at(key).get<double>();
+  };
+  return {.step = o.at("step"),
+          .epoch = o.at("epoch"),
+          .loss = number("loss"),
+          .test_loss = number("test_loss"),
+          .accuracy = o.at("accuracy"),
+          .worker_accuracy = o.at("worker_accuracy"),
+          .residual_norm = number("residual_norm"),
+          .skipped = o.at("skipped"),
+          .totals = totals_from_json(o)};
+}
+
+}  // namespace
+
+void Totals::add(const StepStats& stats) {
+  wire_bytes += stats.wire_bytes;
+  traffic_bytes += stats.traffic_bytes;
+  dense_bytes += stats.dense_bytes;
+  rounds += stats.rounds;
+  up_bytes += stats.up_bytes;
+  down_bytes += stats.down_bytes;
+  compress_seconds += stats.compress_seconds;
+  exchange_seconds += stats.exchange_seconds;
+  decompress_seconds += stats.decompress_seconds;
+  update_seconds += stats.update_seconds;
+}
 
 std::string write_evaluation(const Evaluation& e) {
-  const Totals& t = e.totals;
-  // ordered_json keeps the order in which people read it.
-  return nlohmann::ordered_json{{"step", e.step},
-                                {"epoch", e.epoch},
-                                {"loss", e.loss},
-                                {"test_loss", e.test_loss},
-                                {"accuracy", e.accuracy},
-                                {"worker_accuracy", e.worker_accuracy},
-                                {"wire_bytes", t.wire_bytes},
-                                {"traffic_bytes", t.traffic_bytes},
-                                {"dense_bytes", t.dense_bytes},
-                                {"rounds", t.rounds},
-                                {"up_bytes", t.up_bytes},
-                                {"down_bytes", t.down_bytes},
-                                {"seconds",
-                                 {{"compute", t.compute_seconds},
-                                  {"compress", t.compress_seconds},
-                                  {"exchange", t.exchange_seconds},
-                                  {"decompress", t.decompress_seconds},
-                                  {"update", t.update_seconds}}},
-                                {"exposed_seconds", t.exposed_seconds()},
-                                {"residual_norm", e.residual_norm},
-                                {"skipped", e.skipped}}
-      .dump();
+  ordered_json line = {{"step", e.step},         {"epoch", e.epoch},
+                       {"loss", e.loss},         {"test_loss", e.test_loss},
+                       {"accuracy", e.accuracy}, {"worker_accuracy", e.worker_accuracy}};
+  line.update(totals_to_json(e.totals));
+  line["residual_norm"] = e.residual_norm;
+  line["skipped"] = e.skipped;
+  return line.dump();
 }
 
 Evaluation read_evaluation(const std::string& line) {
-  try {
-    const json o = json::parse(line);
-    const json& s = o.at("seconds");
-    // A loss that is not finite is null in JSON.
-    const auto number = [&](const char* key) {
-      return o.at(key).is_null() ? NAN : o.at(key).get<double>();
-    };
-    Evaluation e{.step = o.at("step"),
-                 .epoch = o.at("epoch"),
-                 .loss = number("loss"),
-                 .test_loss = number("test_loss"),
-                 .accuracy = o.at("accuracy"),
-                 .worker_accuracy = o.at("worker_accuracy"),
-                 .residual_norm = number("residual_norm"),
-                 .skipped = o.at("skipped"),
-                 .totals = {}};
-    e.totals = {.wire_bytes = o.at("wire_bytes"),
-                .traffic_bytes = o.at("traffic_bytes"),
-                .dense_bytes = o.at("dense_bytes"),
-                .rounds = o.at("rounds"),
-                .up_bytes = o.at("up_bytes"),
-                .down_bytes = o.at("down_bytes"),
-                .compute_seconds = s.at("compute"),
-                .compress_seconds = s.at("compress"),
-                .exchange_seconds = s.at("exchange"),
-                .decompress_seconds = s.at("decompress"),
-                .update_seconds = s.at("update")};
-    return e;
-  } catch (const json::exception& error) {
-    throw DataError(std::string("not an evaluation: ") + error.what());
-  }
+  return read_line(line, "an evaluation", evaluation_from_json);
 }
+
+std::string write_totals(const Totals& totals) { return totals_to_json(totals).dump(); }
+
+Totals read_totals(const std::string& line) { return read_line(line, "totals", totals_from_json); }
 
 }  // namespace laconic::trainer

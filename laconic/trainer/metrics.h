@@ -5,20 +5,26 @@
 #include <string>
 #include <vector>
 
+#include "laconic/exchange/aggregator.h"
+
 namespace laconic::trainer {
 
 // Sums since the start of the run, of rank 0.
 struct Totals {
   std::uint64_t wire_bytes = 0, traffic_bytes = 0, dense_bytes = 0, rounds = 0;
   std::uint64_t up_bytes = 0, down_bytes = 0;  // as in StepStats
+  // Of traffic and rounds, what evaluations and checkpoints took: it grows with how often one
+  // looks, not with the steps.
+  std::uint64_t aside_bytes = 0, aside_rounds = 0;
   double compute_seconds = 0, compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0,
          update_seconds = 0;
+  double exposed_seconds = 0;  // how long steps waited for the method beside computing and updating
 
-  // Nothing overlaps with computing yet, so all of it is exposed.
-  double exposed_seconds() const {
-    return compress_seconds + exchange_seconds + decompress_seconds;
-  }
-  double step_seconds() const { return compute_seconds + update_seconds + exposed_seconds(); }
+  double step_seconds() const { return compute_seconds + update_seconds + exposed_seconds; }
+  std::uint64_t step_bytes() const { return traffic_bytes - aside_bytes; }
+  std::uint64_t step_rounds() const { return rounds - aside_rounds; }
+
+  void add(const StepStats& stats);
 };
 
 struct Evaluation {
@@ -36,5 +42,9 @@ struct Evaluation {
 // One JSON object on one line, and back. Reading throws DataError.
 std::string write_evaluation(const Evaluation& evaluation);
 Evaluation read_evaluation(const std::string& line);
+
+// Totals alone, for checkpoints.
+std::string write_totals(const Totals& totals);
+Totals read_totals(const std::string& line);
 
 }  // namespace laconic::trainer

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "laconic/base/errors.h"
+#include "laconic/trainer/exact.h"
 
 namespace laconic::trainer {
 
@@ -20,7 +20,7 @@ float Schedule::at(std::uint64_t step) const {
   if (step < warmup) return lr * static_cast<float>(step + 1) / static_cast<float>(warmup + 1);
   if (decay == "constant" || steps <= warmup) return lr;
   const double part = static_cast<double>(step - warmup) / static_cast<double>(steps - warmup);
-  const double factor = decay == "linear" ? 1 - part : (1 + std::cos(std::numbers::pi * part)) / 2;
+  const double factor = decay == "linear" ? 1 - part : (1 + cosine(part)) / 2;
   return static_cast<float>(lr * std::max(0.0, factor));
 }
 

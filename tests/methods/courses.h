@@ -15,9 +15,41 @@ inline std::vector<float> gradient_of(int rank, std::uint64_t step) {
   return gaussian(kCount, 0.5F, 1 + step * 97 + static_cast<std::uint64_t>(rank));
 }
 
+// The host's optimiser: SGD with momentum, by a plain loop.
+struct Sgd {
+  float momentum = 0;
+  std::vector<float> velocity = std::vector<float>(kCount);
+
+  void update(std::span<float> x, std::span<const float> g, float lr) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      velocity[i] = momentum * velocity[i] + g[i];
+      x[i] -= lr * velocity[i];
+    }
+  }
+  std::span<float> masked() {
+    return momentum > 0 ? std::span<float>(velocity) : std::span<float>();
+  }
+};
+
+// One step as a host makes it. What it cost, and whether all was finite.
+struct Stepped {
+  StepStats before, after;
+  bool finite() const { return before.finite && after.finite; }
+};
+inline Stepped step(Method& method, Sgd& sgd, std::span<float> x, std::span<float> g,
+                    StepInfo info) {
+  Stepped stats;
+  stats.before = method.before_update(x, g, info);
+  if (stats.before.finite) sgd.update(x, g, info.lr);
+  info.momentum = sgd.masked();
+  stats.after = method.after_update(x, info);
+  if (method.set_back()) sgd = {sgd.momentum};
+  return stats;
+}
+
 struct Course {
   Recipe recipe;
-  OptimizerOptions optimizer = {.momentum = 0};
+  float momentum = 0;
   float lr = 0.125F;
   std::uint64_t steps = 12;
   std::function<std::vector<float>(int rank, std::uint64_t step)> gradient = gradient_of;
@@ -29,32 +61,31 @@ struct Course {
 inline Course course_of(const Recipe& recipe) {
   Course course{.recipe = recipe, .steps = 9};
   if (recipe.delay > 1) course.recipe.delay = 4;
-  if (recipe.training.optimizer == "adamw") course.optimizer.kind = "adamw";
-  if (recipe.training.momentum.value_or(1) > 0) course.optimizer.momentum = 0.9F;
+  if (recipe.training.momentum.value_or(1) > 0) course.momentum = 0.9F;
   return course;
 }
 
 inline std::unique_ptr<Method> method_of(const Course& course, std::span<const float> start,
                                          Transport& transport) {
-  return make_method({.model = kModel, .recipe = course.recipe, .seed = 5}, course.optimizer, start,
-                     transport);
+  return make_method({.model = kModel, .recipe = course.recipe, .seed = 5}, start, transport);
 }
 
 // This rank's model after the course.
 inline std::vector<float> follow(const Course& course, Transport& transport) {
   std::vector<float> x = gaussian(kCount);
   auto method = method_of(course, x, transport);
-  for (std::uint64_t step = 0; step < course.steps; ++step) {
-    if (course.save_at > 0 && step == course.save_at) {
+  Sgd sgd{course.momentum};
+  for (std::uint64_t t = 0; t < course.steps; ++t) {
+    if (course.save_at > 0 && t == course.save_at) {
       const Saved saved = method->save(x);
       x = gaussian(kCount);
       method = method_of(course, x, transport);
       method->load(saved, x);
     }
-    auto g = course.gradient(transport.rank(), step);
-    EXPECT_TRUE(method->step(x, g, {.step = step, .lr = course.lr}).finite);
+    auto g = course.gradient(transport.rank(), t);
+    EXPECT_TRUE(step(*method, sgd, x, g, {.step = t, .lr = course.lr}).finite());
   }
-  method->finish(x, {.step = course.steps - 1, .lr = course.lr});
+  method->finish(x, {.step = course.steps - 1, .lr = course.lr, .momentum = sgd.masked()});
   return x;
 }
 

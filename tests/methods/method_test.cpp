@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tests/methods/courses.h"
 #include "laconic/recipes/outer.h"
+#include "tests/methods/courses.h"
 
 namespace laconic::testing {
 namespace {
@@ -30,7 +30,7 @@ std::vector<float> synchronous(const Course& course, int ranks) {
       for (std::size_t i = 0; i < kCount; ++i) mean[i] += g[i] / static_cast<double>(ranks);
     }
     for (std::size_t i = 0; i < kCount; ++i) {
-      v[i] = course.optimizer.momentum * v[i] + static_cast<float>(mean[i]);
+      v[i] = course.momentum * v[i] + static_cast<float>(mean[i]);
       x[i] -= course.lr * v[i];
     }
   }
@@ -49,9 +49,10 @@ TEST(LocalSteps, OneStepAndNothingOutsideIsSynchronousSgd) {
     expect_no_errors(on_ranks(4, [&](Transport& transport) {
       auto& x = models[static_cast<std::size_t>(transport.rank())];
       const auto method = method_of(whole, x, transport);
-      for (std::uint64_t step = 0; step < whole.steps; ++step) {
-        auto g = whole_gradient_of(transport.rank(), step);
-        method->step(x, g, {.step = step, .lr = 0.25F});
+      Sgd sgd;
+      for (std::uint64_t t = 0; t < whole.steps; ++t) {
+        auto g = whole_gradient_of(transport.rank(), t);
+        step(*method, sgd, x, g, {.step = t, .lr = 0.25F});
       }
     }));
     return models;
@@ -62,13 +63,13 @@ TEST(LocalSteps, OneStepAndNothingOutsideIsSynchronousSgd) {
 // Whatever the optimiser's momentum: its mean over ranks is the momentum of the mean.
 TEST(LocalSteps, OneLocalStepWithMomentumIsSynchronousUpToRounding) {
   const Course course{.recipe = {.name = "x", .exchange = "dense", .outer = "momentum:0,lr=1"},
-                      .optimizer = {.momentum = 0.9F}};
+                      .momentum = 0.9F};
   expect_near(run(course, 3)[1], synchronous(course, 3), 1e-5);
 }
 
 // A delay of 1 with nothing outside is the synchronous method itself.
 TEST(LocalSteps, DelayOneIsSynchronousBitForBit) {
-  Course course{.recipe = {.name = "x", .exchange = "dense"}, .optimizer = {.momentum = 0.9F}};
+  Course course{.recipe = {.name = "x", .exchange = "dense"}, .momentum = 0.9F};
   const auto plain = run(course, 3);
   course.recipe.delay = 1;
   EXPECT_EQ(run(course, 3), plain);
@@ -113,27 +114,29 @@ TEST(LocalSteps, ReplicasMeetAfterEachRound) {
   std::vector<std::vector<float>> models(3, gaussian(kCount));
   Course course{.recipe = find_recipe("sbc2")};
   course.recipe.delay = 4;
-  course.optimizer.momentum = 0.9F;
+  course.momentum = 0.9F;
   expect_no_errors(on_ranks(3, [&](Transport& transport) {
     auto& x = models[static_cast<std::size_t>(transport.rank())];
     const auto method = method_of(course, x, transport);
     std::vector<Buffer> all;
-    for (std::uint64_t step = 0; step < 10; ++step) {
-      auto g = gradient_of(transport.rank(), step);
-      const StepStats stats = method->step(x, g, {.step = step, .lr = 0.1F});
-      EXPECT_EQ(stats.dense_bytes, kCount * 4);
-      EXPECT_EQ(stats.wire_bytes > 0, step % 4 == 3) << step;
-      EXPECT_EQ(stats.residual_norm > 0, step >= 3) << step;  // what the last round left
-      EXPECT_EQ(method->replicas_equal(), step % 4 == 3) << step;
-      transport.all_gather({reinterpret_cast<const std::uint8_t*>(x.data()), kCount * 4}, all,
-                           kCount * 4, Deadline::in(10, "test"));
+    Sgd sgd{0.9F};
+    for (std::uint64_t t = 0; t < 10; ++t) {
+      auto g = gradient_of(transport.rank(), t);
+      const auto [before, after] = step(*method, sgd, x, g, {.step = t, .lr = 0.1F});
+      EXPECT_EQ(before.dense_bytes + after.dense_bytes, kCount * 4);
+      EXPECT_EQ(after.wire_bytes > 0, t % 4 == 3) << t;
+      EXPECT_EQ(method->residual_norm() > 0, t >= 3) << t;  // what the last round left
+      EXPECT_EQ(method->replicas_equal(), t % 4 == 3) << t;
+      Conversation(transport, Deadline::in(3600, "test"))
+          .all_gather({reinterpret_cast<const std::uint8_t*>(x.data()), kCount * 4}, all,
+                      kCount * 4);
       for (const Buffer& other : all)
-        EXPECT_EQ(std::ranges::equal(other.view(), all[0].view()),
-                  step % 4 == 3 || &other == &all[0]);
+        EXPECT_EQ(std::ranges::equal(other.view(), all[0].view()), t % 4 == 3 || &other == &all[0]);
     }
-    EXPECT_GT(method->finish(x, {.step = 9, .lr = 0.1F}).wire_bytes, 0U);
+    const StepInfo last{.step = 9, .lr = 0.1F, .momentum = sgd.masked()};
+    EXPECT_GT(method->finish(x, last).wire_bytes, 0U);
     EXPECT_TRUE(method->replicas_equal());
-    EXPECT_EQ(method->finish(x, {.step = 9, .lr = 0.1F}).wire_bytes, 0U);
+    EXPECT_EQ(method->finish(x, last).wire_bytes, 0U);
   }));
   EXPECT_EQ(models[1], models[0]);
   EXPECT_EQ(models[2], models[0]);
@@ -146,23 +149,21 @@ TEST(LocalSteps, MomentumIsMaskedWhereSomethingWasSent) {
                            .memory = "feedback:masking=on",
                            .layout = "whole",
                            .delay = 2},
-                .optimizer = {.momentum = 0.5F}};
+                .momentum = 0.5F};
   auto ends = make_thread_transports(1);
   const auto start = gaussian(kCount);
   auto x = start;
   const auto method = method_of(course, x, *ends[0]);
   std::vector<float> v(kCount);
-  for (std::uint64_t step = 0; step < 2; ++step) {
-    auto g = gradient_of(0, step);
+  Sgd sgd{0.5F};
+  for (std::uint64_t t = 0; t < 2; ++t) {
+    auto g = gradient_of(0, t);
     for (std::size_t i = 0; i < kCount; ++i) v[i] = 0.5F * v[i] + g[i];
-    method->step(x, g, {.step = step, .lr = 0.125F});
+    step(*method, sgd, x, g, {.step = t, .lr = 0.125F});
   }
-  const Saved saved = method->save(x);
   std::size_t sent = 0;
   for (std::size_t i = 0; i < kCount; ++i) {
-    const float momentum = i < 40 ? saved.own.at("optimizer:velocity/w")[i]
-                                  : saved.own.at("optimizer:velocity/b")[i - 40];
-    EXPECT_EQ(momentum, x[i] != start[i] ? 0 : v[i]) << i;
+    EXPECT_EQ(sgd.velocity[i], x[i] != start[i] ? 0 : v[i]) << i;
     sent += x[i] != start[i];
   }
   EXPECT_EQ(sent, 12U);
@@ -173,14 +174,47 @@ TEST(LocalSteps, MaskingNeedsAMomentumOfTheRanksOwn) {
   std::vector<float> x(kCount), g(kCount, 1);
   for (const std::uint64_t delay : {1, 2}) {
     const Course course{
-        .recipe = {.name = "x", .op = "topk:0.25", .memory = "feedback:masking=on", .delay = delay},
-        .optimizer = {.momentum = delay == 1 ? 0.9F : 0.0F}};
+        .recipe = {
+            .name = "x", .op = "topk:0.25", .memory = "feedback:masking=on", .delay = delay}};
     const auto method = method_of(course, x, *ends[0]);
+    Sgd sgd{delay == 1 ? 0.9F : 0.0F};
     EXPECT_NE(message_of<UsageError>([&] {
-                for (std::uint64_t step = 0; step < delay; ++step) method->step(x, g, {step, 0.1F});
+                for (std::uint64_t t = 0; t < delay; ++t) step(*method, sgd, x, g, {t, 0.1F});
               }).find("masks the momentum that each rank has of its own"),
               std::string::npos);
   }
+}
+
+// A round that throws has changed nothing: it is tried again without another update, and no
+// gradient counts twice.
+TEST(LocalSteps, ARoundThatThrewIsTriedAgain) {
+  const Course course{.recipe = {.name = "x",
+                                 .op = "topk:0.25",
+                                 .memory = "feedback:masking=on",
+                                 .layout = "whole",
+                                 .delay = 2,
+                                 .outer = "nesterov"},
+                      .momentum = 0.5F,
+                      .steps = 4};
+  const auto straight = run(course, 1)[0];
+  auto ends = make_thread_transports(1);
+  auto x = gaussian(kCount);
+  const auto method = method_of(course, x, *ends[0]);
+  Sgd sgd{course.momentum};
+  for (std::uint64_t t = 0; t < course.steps; ++t) {
+    auto g = gradient_of(0, t);
+    ASSERT_TRUE(method->before_update(x, g, {.step = t, .lr = course.lr}).finite);
+    sgd.update(x, g, course.lr);
+    const auto before = x;
+    StepInfo info{.step = t, .lr = course.lr};  // without the momentum that is to be masked
+    if (t % 2 == 1) {
+      EXPECT_THROW(method->after_update(x, info), UsageError);
+    }
+    EXPECT_EQ(x, before);
+    info.momentum = sgd.masked();
+    EXPECT_TRUE(method->after_update(x, info).finite);
+  }
+  EXPECT_EQ(x, straight);
 }
 
 // SparseLoCo's feedback decays per round: e = 0.5 e + d; what is not sent of round t counts half in
@@ -222,8 +256,7 @@ TEST(Methods, StatesOfOtherMethodsAreRefused) {
     const std::vector<std::string> names = {"natural", "diloco", "dpsgd", "sbc2", "choco-topk"};
     for (const auto& one : names)
       for (const auto& other : names) {
-        Course a{.recipe = find_recipe(one)}, b{.recipe = find_recipe(other)};
-        a.optimizer.momentum = b.optimizer.momentum = 0.9F;
+        const Course a{.recipe = find_recipe(one)}, b{.recipe = find_recipe(other)};
         const auto from = method_of(a, x, *end), to = method_of(b, x, *end);
         if (one == other)
           to->load(from->save(x), x);
@@ -233,38 +266,67 @@ TEST(Methods, StatesOfOtherMethodsAreRefused) {
   }));
 }
 
-// NaN in one rank's gradient: skipped by all where gradients are averaged, by that rank alone where
-// they are not; the model stays finite either way.
+// NaN in one rank's gradient: no update by any where gradients are averaged, by that rank alone
+// where they are not; the model stays finite either way.
 TEST(Methods, GradientsThatAreNotFiniteChangeNothing) {
   for (const char* name : {"natural-feedback", "sbc2", "dpsgd"}) {
-    Course course{.recipe = find_recipe(name), .optimizer = {.momentum = 0.9F}};
+    const Recipe recipe = find_recipe(name);
     expect_no_errors(on_ranks(2, [&](Transport& transport) {
       std::vector<float> x = gaussian(kCount), g(kCount, 1);
-      const auto method = method_of(course, x, transport);
+      const auto method = method_of({.recipe = recipe}, x, transport);
       if (transport.rank() == 1) g[7] = NAN;
       const auto start = x;
-      const StepStats stats = method->step(x, g, {.step = 0, .lr = 0.1F});
-      const bool own = course.recipe.delay > 1 || !course.recipe.mixer.empty();
-      EXPECT_EQ(stats.finite, own && transport.rank() == 0) << name;
-      EXPECT_TRUE(stats.finite || !course.recipe.mixer.empty() || x == start) << name;
+      Sgd sgd{0.9F};
+      const Stepped stats = step(*method, sgd, x, g, {.step = 0, .lr = 0.1F});
+      const bool own = recipe.delay > 1 || !recipe.mixer.empty();
+      EXPECT_EQ(stats.before.finite, own && transport.rank() == 0) << name;
+      EXPECT_TRUE(stats.after.finite) << name;
+      EXPECT_TRUE(stats.finite() || !recipe.mixer.empty() || x == start) << name;
       for (const float value : x) EXPECT_TRUE(std::isfinite(value));
     }));
   }
 }
 
-// A model that ran away to infinity during local steps: all ranks go back to the last common one.
+// A neighbour whose model is not finite makes an edge rest, and is told of; one's own update is
+// made.
+TEST(Decentralised, ANeighboursNanStopsNoUpdateOfOnesOwn) {
+  for (const char* mixer : {"dpsgd", "deepsqueeze:0.1,before"}) {
+    const Recipe recipe{.name = "x", .op = mixer[1] == 'p' ? "identity" : "sign", .mixer = mixer};
+    expect_no_errors(on_ranks(3, [&](Transport& transport) {
+      std::vector<float> x(kCount, 2);
+      const auto method = method_of({.recipe = recipe}, x, transport);
+      if (transport.rank() == 1) x[7] = NAN;
+      std::vector<float> g(kCount, 1);
+      Sgd sgd;
+      const Stepped stats = step(*method, sgd, x, g, {.step = 0, .lr = 0.5F});
+      EXPECT_TRUE(stats.before.finite);
+      EXPECT_FALSE(stats.after.finite);
+      EXPECT_FALSE(method->set_back());
+      if (transport.rank() != 1) {
+        for (const float value : x) EXPECT_NEAR(value, 1.5F, 0.2F);
+      }
+    }));
+  }
+}
+
+// A model that ran away to infinity during local steps: all ranks go back to the last common one,
+// are told to begin anew, and the next rounds are as good as any.
 TEST(LocalSteps, ARoundThatIsNotFiniteIsUndoneEverywhere) {
   const Course course{.recipe = {.name = "x", .op = "natural", .delay = 2}};
   expect_no_errors(on_ranks(2, [&](Transport& transport) {
     const auto start = gaussian(kCount);
     auto x = start;
     const auto method = method_of(course, x, transport);
-    for (std::uint64_t step = 0; step < 2; ++step) {
-      std::vector<float> g(kCount, transport.rank() == 1 ? 3e38F : 1.0F);
-      EXPECT_EQ(method->step(x, g, {.step = step, .lr = 10}).finite, step == 0);
+    Sgd sgd{0.9F};
+    for (std::uint64_t t = 0; t < 10; ++t) {
+      const bool burst = transport.rank() == 1 && t < 2;
+      std::vector<float> g(kCount, burst ? 3e38F : 1.0F);
+      EXPECT_EQ(step(*method, sgd, x, g, {.step = t, .lr = 10}).finite(), t != 1) << t;
+      EXPECT_EQ(method->set_back(), t == 1) << t;
+      EXPECT_TRUE(t != 1 || x == start);
+      EXPECT_EQ(method->replicas_equal(), t % 2 == 1);
     }
-    EXPECT_EQ(x, start);
-    EXPECT_TRUE(method->replicas_equal());
+    EXPECT_NE(x, start);
   }));
 }
 
@@ -291,15 +353,16 @@ TEST(Decentralised, IsMixingAndTheRanksOwnStep) {
 }
 
 TEST(Methods, WhatDoesNotGoTogetherIsRefused) {
+  EXPECT_EQ(message_of<UsageError>([] { require_one_momentum(find_recipe("dgc"), true); }),
+            "memory 'dgc' carries the momentum itself; allowed: optimiser sgd with momentum 0");
+  require_one_momentum(find_recipe("dgc"), false);
+  require_one_momentum(find_recipe("natural-feedback"), true);
   auto ends = make_thread_transports(1);
   const std::vector<float> x(kCount);
-  const auto refusal = [&](const Course& course) {
-    return message_of<UsageError>([&] { method_of(course, x, *ends[0]); });
-  };
-  EXPECT_EQ(refusal({.recipe = find_recipe("dgc"), .optimizer = {.momentum = 0.9F}}),
-            "memory 'dgc' carries the momentum itself; allowed: optimiser sgd with momentum 0");
-  EXPECT_NE(refusal({.recipe = {.name = "x", .mixer = "dpsgd", .topology = "ring:5"}})
-                .find("a graph of 5 ranks for 1"),
+  const Course five{.recipe = {.name = "x", .mixer = "dpsgd", .topology = "ring:5"}};
+  EXPECT_NE(message_of<UsageError>([&] {
+              method_of(five, x, *ends[0]);
+            }).find("a graph of 5 ranks for 1"),
             std::string::npos);
   const Course own_form{.recipe = {.name = "x", .op = "natural", .mixer = "powergossip"}};
   for (const auto& error :
@@ -307,12 +370,22 @@ TEST(Methods, WhatDoesNotGoTogetherIsRefused) {
     EXPECT_NE(error.find("sends in a form of its own"), std::string::npos) << error;
 }
 
+TEST(Methods, OnlyAveragedGradientsHaveAnAggregatorToSubmitTo) {
+  expect_no_errors(on_ranks(2, [](Transport& transport) {
+    const std::vector<float> x(kCount);
+    for (const char* name : {"natural", "sbc2", "dpsgd"}) {
+      const auto method = method_of({.recipe = find_recipe(name)}, x, transport);
+      EXPECT_EQ(method->gradients() != nullptr, std::string(name) == "natural");
+    }
+  }));
+}
+
 TEST(Outer, IsReadAndMistakesAreNamed) {
-  EXPECT_EQ(parse_outer("none").optimizer.momentum, 0);
+  EXPECT_EQ(parse_outer("none").momentum, 0);
   const Outer diloco = parse_outer("nesterov");
   EXPECT_EQ(diloco.lr, 0.7F);
-  EXPECT_EQ(diloco.optimizer.momentum, 0.9F);
-  EXPECT_TRUE(diloco.optimizer.nesterov);
+  EXPECT_EQ(diloco.momentum, 0.9F);
+  EXPECT_TRUE(diloco.nesterov);
   EXPECT_EQ(parse_outer("momentum:0.5").lr, 1);
   EXPECT_EQ(message_of<UsageError>([] { parse_outer("adam"); }),
             "no outer optimiser 'adam'; known: none momentum:MOMENTUM,LR nesterov:MOMENTUM,LR");

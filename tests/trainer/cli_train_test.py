@@ -111,6 +111,23 @@ class Train(TrainerTest):
             2, "carries the momentum itself", *"train --recipe dgc --momentum 0.9".split(), *SMALL
         )
 
+    def test_threads_are_obeyed_and_change_nothing(self):
+        one = self.last_line("--recipe natural-feedback --steps 3")
+        two = self.last_line("--recipe natural-feedback --steps 3", "--threads", "2")
+        self.assertEqual(one["test_loss"], two["test_loss"])
+        for command in ("train", "compare"):
+            self.refused(
+                2, "5000 threads; allowed: 1 to 1024", command, "--threads", "5000", *SMALL
+            )
+
+    def test_goes_on_with_other_workers(self):
+        args = ["train", "--recipe", "natural-feedback", "--model", "perceptron", "--steps", "8"]
+        args += ["--batch", "16", "--out", self.out, "--resume", "--workers"]
+        self.ok(*args, "2")
+        result = run(*args, "3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("laconic: the run had 2 workers and goes on with 3; what was", result.stderr)
+
     def test_interrupted_and_resumed_is_the_same_model(self):
         straight = f"{self.folder}/straight"
         args = ["train", "--recipe", "natural-feedback", "--steps", "400", *SMALL, "--out"]

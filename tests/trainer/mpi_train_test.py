@@ -64,6 +64,15 @@ class MpiTrain(unittest.TestCase):
         said = [line for line in result.stderr.splitlines() if line.startswith("laconic: ")]
         self.assertEqual(len(said), 1, result.stderr)
 
+    def test_what_is_wrong_in_one_place_is_said_and_ends_all(self):
+        train = [LACONIC, *RUN, "--transport", "mpi", "--steps", "2", "--timeout", "3600"]
+        elsewhere = [*train, "--data", self.path("nowhere")]
+        result = run([MPIRUN, "-n", "3", *train, ":", "-n", "1", *elsewhere])
+        self.assertEqual(result.returncode, 2, result.stderr)
+        said = [line for line in result.stderr.splitlines() if line.startswith("laconic: ")]
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertIn("rank 3: no data set", said[0])
+
 
 if __name__ == "__main__":
     unittest.main()

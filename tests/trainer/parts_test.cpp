@@ -5,15 +5,20 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <numbers>
 #include <set>
+#include <system_error>
 
-#include "tests/support.h"
 #include "laconic/base/file.h"
-#include "laconic/recipes/optimizer.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/trainer/batches.h"
 #include "laconic/trainer/checkpoint.h"
+#include "laconic/trainer/crew.h"
 #include "laconic/trainer/data.h"
+#include "laconic/trainer/exact.h"
+#include "laconic/trainer/optimizer.h"
 #include "laconic/trainer/schedule.h"
+#include "tests/support.h"
 
 namespace laconic::trainer {
 namespace {
@@ -81,40 +86,81 @@ TEST(Optimizer, SgdByHand) {
         make_optimizer({.momentum = 0.5F, .nesterov = nesterov, .weight_decay = 0.25F}, kModel);
     std::vector<float> x = {1, 2, 4};
     const std::vector<float> g = {1, 0, -1};
-    sgd->update(x, g, 0.5F, 0);  // g + decay x = 1.25, 0.5, 0; v the same
+    sgd->update(x, g, 0.5F);  // g + decay x = 1.25, 0.5, 0; v the same
     EXPECT_EQ(x, nesterov ? (std::vector<float>{0.0625F, 1.625F, 4})
                           : (std::vector<float>{0.375F, 1.75F, 4}));
   }
   const auto sgd = make_optimizer({.momentum = 0.5F}, kModel);
   std::vector<float> x = {0, 0, 0};
-  for (std::uint64_t step = 0; step < 3; ++step)
-    sgd->update(x, std::vector<float>{1, 1, 1}, 1, step);
+  for (int step = 0; step < 3; ++step) sgd->update(x, std::vector<float>{1, 1, 1}, 1);
   EXPECT_EQ(x[0], -(1 + 1.5F + 1.75F));
 }
 
 TEST(Optimizer, AdamWsFirstStepIsTheLearningRate) {
   const auto adam = make_optimizer({.kind = "adamw", .weight_decay = 0.1F}, kModel);
   std::vector<float> x = {1, 1, 1};
-  adam->update(x, std::vector<float>{5, -0.001F, 0}, 0.01F, 0);
+  adam->update(x, std::vector<float>{5, -0.001F, 0}, 0.01F);
   EXPECT_NEAR(x[0], 0.999 - 0.01, 1e-6);
   EXPECT_NEAR(x[1], 0.999 + 0.01, 1e-5);
   EXPECT_NEAR(x[2], 0.999, 1e-6);
 }
 
 TEST(Optimizer, StateGoesOn) {
+  const std::vector<float> g = {1, 2, 3};
   for (const char* kind : {"sgd", "adamw"}) {
     const auto a = make_optimizer({.kind = kind}, kModel),
                b = make_optimizer({.kind = kind}, kModel);
     std::vector<float> x = {1, 2, 3};
-    for (std::uint64_t step = 0; step < 3; ++step)
-      a->update(x, std::vector<float>{1, 2, 3}, 0.1F, step);
+    for (int step = 0; step < 3; ++step) a->update(x, g, 0.1F);
     b->load(a->save());
     auto y = x;
-    a->update(x, std::vector<float>{1, 2, 3}, 0.1F, 3);
-    b->update(y, std::vector<float>{1, 2, 3}, 0.1F, 3);
+    a->update(x, g, 0.1F);
+    b->update(y, g, 0.1F);
     EXPECT_EQ(x, y) << kind;
     EXPECT_THROW(b->load({{"velocity/a", {1}}}), DataError);
   }
+  State state = make_optimizer({.kind = "adamw"}, kModel)->save();
+  for (const std::vector<float>& updates : {std::vector<float>{1}, {0.5F, 0}, {-1, 0}, {NAN, 0}}) {
+    state["adamw.updates"] = updates;
+    EXPECT_THROW(make_optimizer({.kind = "adamw"}, kModel)->load(state), DataError);
+  }
+}
+
+// Whatever it has seen, Inf too: after a reset it is as new.
+TEST(Optimizer, ResetForgetsAll) {
+  for (const char* kind : {"sgd", "adamw"}) {
+    const auto fresh = make_optimizer({.kind = kind}, kModel),
+               blown = make_optimizer({.kind = kind}, kModel);
+    std::vector<float> x = {1, 2, 3}, y = x, lost = x;
+    for (int step = 0; step < 9; ++step)
+      blown->update(lost, std::vector<float>{3e38F, 3e38F, 3e38F}, 10);
+    blown->reset();
+    EXPECT_EQ(blown->save(), fresh->save()) << kind;
+    for (int step = 0; step < 3; ++step) {
+      fresh->update(x, std::vector<float>{1, 2, 3}, 0.1F);
+      blown->update(y, std::vector<float>{1, 2, 3}, 0.1F);
+    }
+    EXPECT_EQ(x, y) << kind;
+  }
+}
+
+// libm does not decide these bits; where it is right to the last place, so are they nearly.
+TEST(Exact, PowersAndCosines) {
+  for (const double base : {0.0, 0.5, 0.9, 0.999, 1.0})
+    for (const std::uint64_t exponent : {0, 1, 2, 3, 10, 1000, 1'000'000})
+      EXPECT_NEAR(power(base, exponent), std::pow(base, static_cast<double>(exponent)), 1e-12);
+  EXPECT_EQ(power(0.5, 1000), 0x1p-1000);
+  for (int i = 0; i <= 1000; ++i)
+    EXPECT_NEAR(cosine(i / 1000.0), std::cos(std::numbers::pi * i / 1000), 1e-15) << i;
+  EXPECT_EQ(cosine(0), 1);
+  EXPECT_EQ(cosine(0.5), 0);
+  EXPECT_EQ(cosine(1), -1);
+}
+
+// To the last bit, on every machine.
+TEST(Exact, BitsAreThese) {
+  EXPECT_EQ(power(0.9F, 1000), 0x1.fee3ca4486bc3p-153);
+  EXPECT_EQ(cosine(0.1), 0x1.e6f0e134454ffp-1);
 }
 
 TEST(Optimizer, MistakesAreNamed) {
@@ -151,11 +197,14 @@ Evaluation some_evaluation() {
               .traffic_bytes = 2,
               .dense_bytes = 3,
               .rounds = 4,
+              .aside_bytes = 5,
+              .aside_rounds = 6,
               .compute_seconds = 0.1,
               .compress_seconds = 0.2,
               .exchange_seconds = 0.3,
               .decompress_seconds = 0.4,
-              .update_seconds = 0.5};
+              .update_seconds = 0.5,
+              .exposed_seconds = 0.9};
   return e;
 }
 
@@ -172,22 +221,24 @@ TEST(Checkpoint, ComesBackWholeAndEveryDamageIsFound) {
   const std::string path = folder / "checkpoint.lac";
   EXPECT_FALSE(read_checkpoint(path));
   Checkpoint c{.settings = "{}",
-               .step = 12,
-               .totals = some_evaluation().totals,
+               .course = {.step = 12,
+                          .loss_count = 3,
+                          .skipped = 4,
+                          .totals = some_evaluation().totals,
+                          .evaluations = {some_evaluation()}},
                .loss_sums = {1.0 / 3, 2},
-               .loss_count = 3,
-               .skipped = 4,
-               .evaluations = {some_evaluation()},
                .common = {{"parameters/a", {1, 2}}, {"optimizer:velocity/a", {3}}},
                .own = {{{"exchange:feedback/a", {5}}}, {}}};
   write_checkpoint(path, c);
   const auto back = read_checkpoint(path);
   ASSERT_TRUE(back);
-  EXPECT_EQ(back->step, 12U);
+  EXPECT_EQ(back->course.step, 12U);
+  EXPECT_EQ(write_totals(back->course.totals), write_totals(c.course.totals));
   EXPECT_EQ(back->loss_sums, c.loss_sums);
   EXPECT_EQ(back->common, c.common);
   EXPECT_EQ(back->own, c.own);
-  EXPECT_EQ(write_evaluation(back->evaluations.at(0)), write_evaluation(c.evaluations[0]));
+  EXPECT_EQ(write_evaluation(back->course.evaluations.at(0)),
+            write_evaluation(c.course.evaluations[0]));
 
   const Buffer good = read_file(path);
   for (std::size_t i = 0; i < good.size(); ++i) {
@@ -203,6 +254,46 @@ TEST(Checkpoint, ComesBackWholeAndEveryDamageIsFound) {
     EXPECT_THROW(read_checkpoint(path), DataError) << size;
   }
   std::filesystem::remove_all(folder);
+}
+
+// Some worker cannot be started: the others are told that it has left, end, and one sentence says
+// so.
+TEST(Crew, AThreadThatCannotBeStartedEndsAll) {
+  for (const std::size_t able : {0, 1, 3}) {
+    std::size_t started = 0;
+    const auto start = [&](std::function<void()> work) {
+      if (started == able)
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+      ++started;
+      return std::jthread(std::move(work));
+    };
+    std::atomic<std::size_t> told = 0;
+    const auto wait_for_all = [&](Transport& end) {
+      try {
+        std::vector<float> values(8);
+        Conversation(end, Deadline::in(3600, "test")).all_reduce(values);
+      } catch (const TransportError&) {
+        ++told;
+        throw;
+      }
+    };
+    EXPECT_NE(message_of<SystemError>([&] {
+                run_crew(make_thread_transports(5), wait_for_all, start);
+              }).find("only " + std::to_string(able) + " of 5 workers could be started: "),
+              std::string::npos);
+    EXPECT_EQ(told, able);
+  }
+}
+
+TEST(Crew, TheErrorThatStartedItIsThrown) {
+  EXPECT_EQ(message_of<DataError>([] {
+              run_crew(make_thread_transports(3), [](Transport& end) {
+                if (end.rank() == 2) throw DataError("the cause");
+                std::vector<float> values(8);
+                Conversation(end, Deadline::in(3600, "test")).all_reduce(values);
+              });
+            }),
+            "the cause");
 }
 
 // IDX files of `count` images of 2 x 2.

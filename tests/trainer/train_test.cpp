@@ -2,67 +2,13 @@
 // sentence.
 #include "laconic/trainer/train.h"
 
-#include <filesystem>
-
-#include "tests/support.h"
-#include "laconic/base/file.h"
 #include "laconic/trainer/replica.h"
+#include "tests/trainer/pictures.h"
 
 namespace laconic::trainer {
 namespace {
 
 using laconic::testing::message_of;
-
-// Ten classes of 6 x 6 images: each lights up its own corner of a noisy picture.
-Images pictures(std::size_t count, std::uint64_t seed) {
-  Images images{.rows = 6, .cols = 6, .pixels = {}, .labels = {}};
-  const Key key(seed);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto label = static_cast<std::uint8_t>(i % 10);
-    for (std::size_t p = 0; p < 36; ++p) {
-      const auto noise = static_cast<std::uint8_t>(key.bits(i * 36 + p) % 100);
-      images.pixels.push_back(p / 3 == label ? static_cast<std::uint8_t>(255 - noise) : noise);
-    }
-    images.labels.push_back(label);
-  }
-  return images;
-}
-
-const Data kData{
-    .name = "made up", .train = pictures(800, 1), .test = pictures(200, 2), .classes = 10};
-
-Settings small(const std::string& recipe, std::uint64_t steps = 40) {
-  Settings s;
-  s.model = "perceptron";
-  s.recipe = find_recipe(recipe);
-  s.workers = 3;
-  s.batch = 8;
-  s.steps = steps;
-  const Tuning& tuned = s.recipe.training;
-  if (tuned.optimizer == "adamw") s.optimizer.kind = "adamw";
-  s.lr = tuned.optimizer == "adamw" ? 0.01F : 2 * static_cast<float>(tuned.lr.value_or(0.05));
-  if (tuned.momentum) s.optimizer.momentum = static_cast<float>(*tuned.momentum);
-  if (s.recipe.delay > 5) s.recipe.delay = 5;  // these runs are short
-  return s;
-}
-
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("laconic-train-" + std::to_string(getpid()) + "-" + name)) {
-    std::filesystem::remove_all(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string path() const { return path_; }
-  std::vector<std::uint8_t> bytes(const std::string& name) const {
-    const Buffer file = read_file(path() + "/" + name);
-    return {file.view().begin(), file.view().end()};
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Workers on a ring of three have two neighbours each, to whom plain gossip sends the model.
 TEST(Train, EveryRecipeLearns) {
@@ -110,6 +56,7 @@ TEST(Train, ResumingEqualsNotHavingStopped) {
         std::atomic<bool> stop = false;
         const Observer observer{.step = [&](const Progress& p) { stop = p.done_here >= 7; },
                                 .evaluation = {},
+                                .note = {},
                                 .stop = &stop};
         finished =
             train(settings, kData, {.folder = stopped.path(), .resume = true}, observer).finished();

@@ -1,32 +1,20 @@
-// One rule for each kind of role; what a role is its memory or exchange has registered.
-#include "laconic/exchange/redistribute.h"
+// One rule for each kind of role; what a role is its owner has registered.
+#include "laconic/memory/redistribute.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/aggregator.h"
-#include "laconic/exchange/shards.h"
 
 namespace laconic {
 namespace {
 
 using Values = std::vector<float>;
 
-template <class Infos>
-std::optional<Kept> find(const Infos& infos, const std::string& role) {
-  for (const auto& info : infos)
-    for (const StateRole& known : info.roles)
-      if (known.name == role) return known.kept;
-  return {};
-}
-
 // Of "role/tensor".
 Kept kept_of(const std::string& name) {
-  const std::string role = name.substr(0, name.find('/'));
-  if (const auto kept = find(memories(), role)) return *kept;
-  if (const auto kept = find(exchanges(), role)) return *kept;
+  if (const StateRole* role = find_role(name.substr(0, name.find('/')))) return role->kept;
   throw DataError("the state has '" + name + "', which no memory or exchange remembers");
 }
 

@@ -1,0 +1,152 @@
+// Encoding: the entries through the stages of the chain, and what is left of them.
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "laconic/base/errors.h"
+#include "laconic/kernels/axpy.h"
+#include "laconic/kernels/reduce.h"
+#include "laconic/operators/block_quantiser.h"
+#include "laconic/operators/chain.h"
+#include "laconic/operators/planes.h"
+
+namespace laconic {
+namespace {
+
+// Ends at the first entry that is something.
+bool all_zero(const Floats& x) {
+  float buffer[kBlock];
+  for (std::size_t from = 0; from < x.size(); from += kBlock) {
+    const std::size_t count = std::min(kBlock, x.size() - from);
+    if (kernels::largest_magnitude({x.load(from, count, buffer), count}) > 0) return false;
+  }
+  return true;
+}
+
+// The entries as one array: where they lie, in what will be left, or in `memory`.
+std::span<const float> materialise(const Source& source, Array<float>& memory, Pool& pool) {
+  const std::size_t count = source.fresh.size();
+  if (const float* x = source.as_it_lies()) return {x, count};
+  float* to = source.left.array();
+  if (!to) to = memory.reset(count).data();
+  each_block(count, pool, [&](std::size_t from, std::size_t part) {
+    const float* x = source.load(from, part, to + from);
+    if (x != to + from) std::copy_n(x, part, to + from);
+  });
+  return {to, count};
+}
+
+// left = c * (x - decoded) for the entries x of one block.
+void leave_block(std::span<const float> x, std::size_t from, const Source& source,
+                 const Quantiser& quantiser, const PlaneViews& planes) {
+  float decoded[kBlock], buffer[kBlock];
+  std::fill_n(decoded, x.size(), 0.0F);
+  quantiser.add(planes, from, 1, {decoded, x.size()});
+  float* left = source.left.place(from, x.size(), buffer);
+  kernels::difference(source.c, x.data(), decoded, {left, x.size()});
+  source.left.store(from, x.size(), left);
+}
+
+// Planes at the end of a section.
+PlaneSpans append(const PlaneShapes& shapes, Buffer& out) {
+  const std::size_t size = shapes.size();
+  return cut(std::span(out.grow(size), size), shapes);
+}
+
+}  // namespace
+
+void Operator::require_few(std::size_t count) const {
+  if (chain_->has_positions && count > kMostPositions)
+    throw UsageError("'" + spec() + "' takes slices of up to " + std::to_string(kMostPositions) +
+                     " entries, not " + std::to_string(count) + "; a layout can cut them");
+}
+
+// Appends the planes of x, and returns them for as long as nothing else is appended; nothing when x
+// holds NaN or Inf: something may have been appended then.
+std::optional<PlaneViews> Operator::encode_planes(std::span<const float> x, Buffer& out,
+                                                  const Keys& keys, Scratch& scratch) const {
+  const auto shapes = chain_->quantiser->planes(x.size());
+  const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
+  if (!chain_->quantiser->encode(x, planes, keys, scratch)) return {};
+  if (chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
+  return views(planes);
+}
+
+// Behind a selector: it looks at all entries, everything else at the few that it keeps.
+bool Operator::encode_chosen(const Source& source, Buffer& out, const Keys& keys,
+                             Scratch& scratch) const {
+  const std::size_t count = source.fresh.size();
+  Entries entries(source, chain_->scale(count), scratch.mixed_, scratch.pool);
+  Picked& kept = scratch.kept_;
+  if (!chain_->selector->select(entries, keys, kept, scratch)) return false;
+  chain_->selector->write(kept.positions.view(), count, out);
+  constexpr float kMost = std::numeric_limits<float>::max();
+  if (const float factor = chain_->selector->factor(count); factor != 1)
+    for (float& value : kept.values.span()) value = std::clamp(value * factor, -kMost, kMost);
+  const auto planes = encode_planes(kept.values.view(), out, keys, scratch);
+  if (!planes) return false;
+  if (source.left.empty()) return true;
+  std::ranges::fill(kept.values.span(), 0.0F);
+  if (kept.size() > 0) chain_->quantiser->add(*planes, 0, 1, kept.values.span());
+  entries.leave(kept.positions.view(), kept.values.span());
+  return true;
+}
+
+// Block by block: mixed, encoded and subtracted while it is in the first-level cache.
+bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys,
+                             Scratch& scratch) const {
+  const BlockQuantiser& quantiser = *chain_->quantiser->blockwise();
+  const std::size_t size = source.fresh.size();
+  const auto shapes = quantiser.planes(size);
+  const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
+  const float scale = chain_->scale(size);
+  std::atomic<bool> finite = true;
+  each_block(size, scratch.pool, [&](std::size_t from, std::size_t count) {
+    float buffer[kBlock], scaled[kBlock];
+    const float* x = source.load(from, count, buffer);
+    if (scale != 1) kernels::scale(scale, x, {scaled, count});
+    if (!quantiser.encode_block({scale != 1 ? scaled : x, count}, from, planes, keys))
+      finite = false;
+    else if (!source.left.empty())
+      leave_block({x, count}, from, source, quantiser, views(planes));
+  });
+  if (finite && chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
+  return finite;
+}
+
+// As one array, for quantisers that must see all entries before they can encode any.
+bool Operator::encode_whole(const Source& source, Buffer& out, const Keys& keys,
+                            Scratch& scratch) const {
+  const auto x = materialise(source, scratch.mixed_, scratch.pool);
+  auto scaled = x;
+  if (const float scale = chain_->scale(x.size()); scale != 1) {
+    kernels::scale(scale, x.data(), scratch.scaled_.reset(x.size()));
+    scaled = scratch.scaled_.view();
+  }
+  const auto planes = encode_planes(scaled, out, keys, scratch);
+  if (planes && !source.left.empty())
+    each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
+      leave_block(x.subspan(from, count), from, source, *chain_->quantiser, *planes);
+    });
+  return planes.has_value();
+}
+
+Encoded Operator::encode(const Source& source, Buffer& out, const Keys& keys,
+                         Scratch& scratch) const {
+  source.require_sizes();
+  require_few(source.fresh.size());
+  if (source.fresh.empty()) return {};
+  const std::size_t start = out.size();
+  const bool finite = chain_->selector                 ? encode_chosen(source, out, keys, scratch)
+                      : chain_->quantiser->blockwise() ? encode_blocks(source, out, keys, scratch)
+                                                       : encode_whole(source, out, keys, scratch);
+  if (!finite) out.truncate(start);
+  return {.finite = finite, .zero = all_zero(source.fresh)};
+}
+
+bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,
+                      Scratch& scratch) const {
+  return encode(Source{.fresh = x}, out, keys, scratch).finite;
+}
+
+}  // namespace laconic

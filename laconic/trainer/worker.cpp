@@ -1,0 +1,182 @@
+// The training loop of one rank.
+#include "laconic/trainer/worker.h"
+
+#include <algorithm>
+
+#include "laconic/base/errors.h"
+#include "laconic/codecs/crc32c.h"
+#include "laconic/trainer/traces.h"
+
+namespace laconic::trainer {
+namespace {
+
+// Steps between comparisons of replicas, and between questions whether somebody wishes to stop.
+constexpr std::uint64_t kCompareEvery = 100, kAskEvery = 10;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::uint32_t fingerprint(std::span<const float> model) {
+  return crc32c({reinterpret_cast<const std::uint8_t*>(model.data()), model.size_bytes()});
+}
+
+}  // namespace
+
+Worker::Worker(const Run& run, Transport& transport)
+    : run_(run),
+      transport_(transport),
+      group_(transport, run.settings.timeout_seconds),
+      replica_(run.settings.model, run.data, run.settings.seed),
+      batches_(run.data.train.count(), run.settings.workers, run.settings.batch, run.settings.split,
+               run.settings.seed),
+      descent_({.model = replica_.model(),
+                .recipe = run.settings.recipe,
+                .seed = run.settings.seed,
+                .timeout_seconds = run.settings.timeout_seconds,
+                .threads = run.settings.threads},
+               run.settings.optimizer, replica_.parameters(), transport),
+      schedule_{run.settings.lr, run.settings.warmup, run.settings.decay, run.steps} {
+  if (run.from) restore(*run.from);
+  first_step_ = course_.step;
+}
+
+void Worker::train() {
+  note_regrouping();
+  while (course_.step < run_.steps && !stopping_) {
+    if (course_.step % run_.evaluate_every == 0) counted(&Worker::evaluate, true);
+    one_step();
+    ++course_.step;
+    if (course_.step % kCompareEvery == 0) counted(&Worker::compare_replicas, false);
+    if (course_.step % kAskEvery == 0) counted(&Worker::ask_to_stop, false);
+    const std::uint64_t every = run_.output.checkpoint_every;
+    const bool due = every > 0 && course_.step % every == 0 && course_.step < run_.steps;
+    if (due && !stopping_) counted(&Worker::checkpoint, true);
+    show_progress();
+  }
+  if (course_.step == run_.steps) finish();
+  counted(&Worker::checkpoint, true);
+  if (course_.step == run_.steps) counted(&Worker::leave_model, true);
+}
+
+Result Worker::result() const {
+  return {course_.evaluations, course_.step, run_.steps, count_of(replica_.model())};
+}
+
+// gradient -> what the recipe and the optimiser make of it.
+void Worker::one_step() {
+  Stopwatch watch;
+  loss_sum_ += replica_.learn(run_.data.train, batches_.at(course_.step, group_.rank()));
+  ++course_.loss_count;
+  course_.images += run_.settings.workers * run_.settings.batch;
+  course_.totals.compute_seconds += watch.lap();
+  if (group_.rank() == 0 && std::ranges::count(run_.output.record, course_.step) > 0)
+    write_gradient(run_.path("gradients-step-" + std::to_string(course_.step) + ".npz"),
+                   replica_.model(), replica_.gradient());
+  watch.lap();
+  const StepStats stats =
+      descent_.step(replica_.parameters(), replica_.gradient(), info(course_.step));
+  account(stats, watch.lap());
+}
+
+void Worker::finish() {
+  Stopwatch watch;
+  const StepStats stats = descent_.finish(replica_.parameters(), info(course_.step - 1));
+  account(stats, watch.lap());
+  counted(&Worker::evaluate, true);
+}
+
+void Worker::account(const StepStats& stats, double seconds) {
+  course_.skipped += !stats.finite;
+  course_.totals.add(stats);
+  course_.totals.exposed_seconds += seconds - stats.update_seconds;
+}
+
+void Worker::counted(void (Worker::*what)(), bool aside) {
+  const TrafficMeter meter(transport_);
+  (this->*what)();
+  StepStats sent;
+  meter.into(sent);
+  course_.totals.add(sent);
+  if (!aside) return;
+  course_.totals.aside_bytes += sent.traffic_bytes;
+  course_.totals.aside_rounds += sent.rounds;
+}
+
+// Equal bit for bit, where they are to be: checked, not assumed.
+void Worker::compare_replicas() {
+  if (!descent_.replicas_equal()) return;
+  const auto all =
+      group_.gather(std::array{fingerprint(replica_.parameters())}, "all_gather of fingerprints");
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw DataError("after step " + std::to_string(course_.step) + " rank " +
+                      std::to_string(rank) + "'s replica differs from rank 0's");
+}
+
+void Worker::ask_to_stop() {
+  const auto* wish = run_.observer.stop;
+  stopping_ = group_.any(wish && *wish, "all_gather of wishes to stop");
+}
+
+void Worker::evaluate() {
+  auto& evaluations = course_.evaluations;
+  if (!evaluations.empty() && evaluations.back().step == course_.step) return;
+  compare_replicas();
+  Evaluation evaluation =
+      trainer::evaluate(replica_, descent_.replicas_equal(), run_.data.test,
+                        {.sum = loss_sum_, .count = course_.loss_count}, group_);
+  evaluation.step = course_.step;
+  evaluation.epoch = static_cast<double>(course_.images) / static_cast<double>(epoch_images());
+  evaluation.residual_norm = descent_.residual_norm();
+  evaluation.skipped = course_.skipped;
+  evaluation.totals = course_.totals;
+  evaluations.push_back(evaluation);
+  loss_sum_ = 0;
+  course_.loss_count = 0;
+  if (group_.rank() != 0) return;
+  if (run_.leaves_traces()) write_metrics(run_.path("metrics.jsonl"), evaluations);
+  if (run_.observer.evaluation) run_.observer.evaluation(evaluation);
+}
+
+void Worker::checkpoint() {
+  if (!run_.leaves_traces()) return;
+  std::vector<double> loss_sums;
+  for (const auto& of_rank : group_.gather(std::array{loss_sum_}, "all_gather of losses"))
+    loss_sums.push_back(of_rank[0]);
+  Saved saved = descent_.save(replica_.parameters());
+  std::vector<State> own = group_.states_at_first(saved.own);
+  if (group_.rank() == 0)
+    write_checkpoint(run_.path("checkpoint.lac"), {.settings = run_.settings_text,
+                                                   .course = course_,
+                                                   .loss_sums = std::move(loss_sums),
+                                                   .common = std::move(saved.common),
+                                                   .own = std::move(own)});
+}
+
+void Worker::restore(const Checkpoint& from) {
+  descent_.load({from.common, from.own.at(group_.rank())}, replica_.parameters());
+  course_ = from.course;
+  loss_sum_ = from.loss_sums.at(group_.rank());
+}
+
+void Worker::note_regrouping() const {
+  const std::size_t before = run_.workers_before, now = run_.settings.workers;
+  if (before == now || group_.rank() != 0 || !run_.observer.note) return;
+  run_.observer.note("the run had " + std::to_string(before) + " workers and goes on with " +
+                     std::to_string(now) + "; what was owed to the model is theirs now");
+}
+
+void Worker::leave_model() {
+  if (!run_.leaves_traces()) return;
+  const auto model = mean_model(replica_, descent_.replicas_equal(), group_);
+  if (group_.rank() == 0) write_model(run_.path("model.lac"), replica_.model(), model);
+}
+
+void Worker::show_progress() const {
+  if (group_.rank() == 0 && run_.observer.step)
+    run_.observer.step(
+        {course_.step, run_.steps, seconds_since(started_), course_.step - first_step_});
+}
+
+}  // namespace laconic::trainer

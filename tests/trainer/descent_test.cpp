@@ -1,0 +1,90 @@
+// An optimiser inside a method, on gradients known beforehand.
+#include "laconic/trainer/descent.h"
+
+#include "tests/ranks.h"
+
+namespace laconic::trainer {
+namespace {
+
+using laconic::testing::expect_no_errors;
+using laconic::testing::gaussian;
+using laconic::testing::message_of;
+using laconic::testing::on_ranks;
+
+const Model kModel = {{"w", {8, 5}}, {"b", {8}}};
+constexpr std::size_t kCount = 48;
+
+Descent descent_of(const Recipe& recipe, const OptimizerOptions& optimizer,
+                   std::span<const float> start, Transport& transport) {
+  return Descent({.model = kModel, .recipe = recipe, .seed = 5}, optimizer, start, transport);
+}
+
+std::vector<float> gradient_of(int rank, std::uint64_t step) {
+  return gaussian(kCount, 0.5F, 1 + step * 97 + static_cast<std::uint64_t>(rank));
+}
+
+// One burst on one rank: its round is undone on all, and every later one is made, whatever the
+// optimiser had gathered.
+TEST(Descent, RecoversFromOneOverflow) {
+  for (const char* kind : {"sgd", "adamw"})
+    for (const char* outer : {"none", "nesterov"}) {
+      SCOPED_TRACE(std::string(kind) + " " + outer);
+      const Recipe recipe{.name = "x", .op = "natural", .delay = 2, .outer = outer};
+      expect_no_errors(on_ranks(2, [&](Transport& transport) {
+        const auto start = gaussian(kCount);
+        auto x = start;
+        Descent descent = descent_of(recipe, {.kind = kind, .momentum = 0.9F}, x, transport);
+        for (std::uint64_t t = 0; t < 12; ++t) {
+          const bool burst = transport.rank() == 1 && (t == 2 || t == 3);
+          std::vector<float> g(kCount, burst ? 3e38F : 1.0F);
+          EXPECT_EQ(descent.step(x, g, {.step = t, .lr = 10}).finite, t != 3) << t;
+        }
+        for (std::size_t i = 0; i < kCount; ++i) EXPECT_LT(x[i], start[i]);
+      }));
+    }
+}
+
+TEST(Descent, GoesOnFromWhatWasSaved) {
+  for (const char* kind : {"sgd", "adamw"})
+    for (const char* name : {"natural-feedback", "sparseloco", "choco-topk"}) {
+      SCOPED_TRACE(std::string(kind) + " " + name);
+      Recipe recipe = find_recipe(name);
+      if (recipe.delay > 1) recipe.delay = 4;
+      const OptimizerOptions options{.kind = kind, .momentum = 0.9F};
+      expect_no_errors(on_ranks(3, [&](Transport& transport) {
+        const auto start = gaussian(kCount);
+        const auto model_after = [&](std::uint64_t save_at) {
+          auto x = start;
+          auto descent = std::make_unique<Descent>(descent_of(recipe, options, x, transport));
+          for (std::uint64_t t = 0; t < 9; ++t) {
+            if (t == save_at) {
+              const Saved saved = descent->save(x);
+              const bool averaged = recipe.delay == 1 && recipe.mixer.empty();
+              EXPECT_EQ(take_under("optimizer:", saved.common).empty(), !averaged);
+              x = start;
+              descent = std::make_unique<Descent>(descent_of(recipe, options, x, transport));
+              descent->load(saved, x);
+            }
+            auto g = gradient_of(transport.rank(), t);
+            EXPECT_TRUE(descent->step(x, g, {.step = t, .lr = 0.125F}).finite);
+          }
+          return x;
+        };
+        EXPECT_EQ(model_after(6), model_after(100));
+      }));
+    }
+}
+
+TEST(Descent, ASecondMomentumIsRefused) {
+  auto ends = make_thread_transports(1);
+  const std::vector<float> x(kCount);
+  for (const OptimizerOptions& options :
+       {OptimizerOptions{.momentum = 0.9F}, {.kind = "adamw", .momentum = 0}})
+    EXPECT_NE(message_of<UsageError>([&] {
+                descent_of(find_recipe("dgc"), options, x, *ends[0]);
+              }).find("carries the momentum itself"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace laconic::trainer

@@ -23,6 +23,18 @@ class Claims : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Registry, Claims, ::testing::ValuesIn(example_specs()), name_of_spec);
 INSTANTIATE_TEST_SUITE_P(Chains, Claims, ::testing::ValuesIn(chain_specs()), name_of_spec);
 
+// What the laws below rest on: an operator that errs is found out.
+TEST(Errors, ShowEveryKindOfBias) {
+  const auto x = gaussian(3000);
+  const auto as_is = [](double v) { return v; };
+  const auto shrunk = parse_operator("shrink+natural"), nearest = parse_operator("natural:nearest");
+  const auto fair = parse_operator("natural");
+  EXPECT_GT(Errors(shrunk, x, 24).drift(as_is, 0), kSigmas);
+  EXPECT_GT(Errors(nearest, x, 24).bias(0), kSigmas);
+  EXPECT_LT(Errors(fair, x, 24).drift(as_is, 0), kSigmas);
+  EXPECT_LT(Errors(fair, x, 24).bias(0), kSigmas);
+}
+
 TEST_P(Claims, HoldOnManyMagnitudes) {
   expect(gaussian(3000), "gaussian");
   expect(made_up(3000), "many magnitudes");

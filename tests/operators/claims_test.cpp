@@ -1,5 +1,5 @@
-// What traits claim holds for every operator there is: every example of every stage and every chain
-// that can be made of them, on bell curves, ties, spikes and worst cases, and beyond every block,
+// What traits claim holds for every operator there is: every example of every stage and their
+// products (chain_specs), on bell curves, ties, spikes and worst cases, and beyond every block,
 // sample, piece and chunk that some stage works in.
 #include "tests/operators/claims.h"
 

@@ -1,5 +1,5 @@
 // Laws that hold for every operator there is. An operator is here by its registration; nothing is
-// listed by hand: every example of every stage, and every chain that can be made of them.
+// listed by hand: every example of every stage, and their products (chain_specs).
 #include <set>
 
 #include "tests/operators/claims.h"

@@ -2,6 +2,8 @@
 #include "laconic/trainer/replica.h"
 
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/nn.h>
 
 #include <cmath>
@@ -96,6 +98,41 @@ struct Replica::Network {
   std::shared_ptr<Net> net;
   Model model;
   torch::Tensor parameters, gradient;  // flat; the network's own tensors are views of them
+  // What adds up each tensor's gradient: torch keeps them only while somebody else does.
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  std::vector<bool> reported;
+  const Ready* ready = nullptr;  // while backward runs
+
+  void report(std::size_t tensor) {
+    if (!ready || !*ready || reported[tensor]) return;
+    reported[tensor] = true;
+    (*ready)(tensor);
+  }
+
+  // The hook runs when the tensor's gradient has been added to.
+  void watch(const torch::Tensor& tensor, std::size_t number) {
+    using torch::autograd::variable_list;
+    accumulators.push_back(torch::autograd::impl::grad_accumulator(tensor));
+    accumulators.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, number](const variable_list& outputs, const variable_list&) {
+          report(number);
+          return outputs;
+        }));
+  }
+
+  // Tensors that the loss does not depend on have a gradient of 0, and nobody says so.
+  void backward(const torch::Tensor& loss, const Ready& given) {
+    reported.assign(model.size(), false);
+    ready = &given;
+    try {
+      loss.backward();
+      for (std::size_t tensor = 0; tensor < model.size(); ++tensor) report(tensor);
+    } catch (...) {
+      ready = nullptr;
+      throw;
+    }
+    ready = nullptr;
+  }
 
   std::span<float> flat(torch::Tensor& tensor) const {
     return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
@@ -152,6 +189,7 @@ Replica::Replica(const std::string& name, const Data& data, std::uint64_t seed)
     tensor.set_data(n.parameters.narrow(0, offset, size).view(tensor.sizes()));
     tensor.mutable_grad() = n.gradient.narrow(0, offset, size).view(tensor.sizes());
     n.model.push_back({item.key(), {tensor.sizes().begin(), tensor.sizes().end()}});
+    n.watch(tensor, n.model.size() - 1);
     offset += size;
   }
 }
@@ -162,11 +200,12 @@ const Model& Replica::model() const { return network_->model; }
 std::span<float> Replica::parameters() { return network_->flat(network_->parameters); }
 std::span<float> Replica::gradient() { return network_->flat(network_->gradient); }
 
-double Replica::learn(const Images& images, std::span<const std::uint32_t> which) {
+double Replica::learn(const Images& images, std::span<const std::uint32_t> which,
+                      const Ready& ready) {
   const auto [x, y] = Network::batch(images, which.size(), [&](std::size_t i) { return which[i]; });
   network_->gradient.zero_();
   const torch::Tensor loss = torch::nn::functional::cross_entropy(network_->net->forward(x), y);
-  loss.backward();
+  network_->backward(loss, ready);
   return loss.item<double>();
 }
 

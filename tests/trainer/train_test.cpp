@@ -149,5 +149,47 @@ TEST(Replica, ParametersAndGradientAreTheNetworks) {
   EXPECT_NEAR(replica.learn(kData.train, which), expected, 0.1 * (loss - expected));
 }
 
+// Every tensor is reported once, when its gradient is final and not before, and the last ones of
+// the model while the first ones are still being computed.
+TEST(Replica, TensorsAreReportedAsBackwardFinishesThem) {
+  Replica replica("perceptron", kData, 1);
+  const std::vector<std::uint32_t> which = {0, 1, 2, 3};
+  replica.learn(kData.train, which);
+  const std::vector<float> whole(replica.gradient().begin(), replica.gradient().end());
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::size_t> reported;
+    replica.learn(kData.train, which, [&](std::size_t tensor) {
+      reported.push_back(tensor);
+      std::size_t first = 0;
+      for (std::size_t i = 0; i < tensor; ++i) first += replica.model()[i].count();
+      const auto part = replica.gradient().subspan(first, replica.model()[tensor].count());
+      EXPECT_TRUE(std::ranges::equal(part, std::span(whole).subspan(first, part.size())));
+      if (tensor >= 2) {  // the second layer's, before the first layer's
+        EXPECT_TRUE(std::ranges::all_of(replica.gradient().first(32 * 36),
+                                        [](float value) { return value == 0; }));
+      }
+      std::ranges::fill(part, 7.0F);  // it has changed hands
+    });
+    std::ranges::sort(reported);
+    EXPECT_EQ(reported, (std::vector<std::size_t>{0, 1, 2, 3}));
+    EXPECT_TRUE(std::ranges::all_of(replica.gradient(), [](float value) { return value == 7; }));
+  }
+}
+
+TEST(Replica, WhatReadyThrowsIsThrownByLearn) {
+  Replica replica("perceptron", kData, 1);
+  const std::vector<std::uint32_t> which = {0, 1, 2, 3};
+  for (std::size_t bad = 0; bad < 4; ++bad)
+    EXPECT_EQ(message_of<TransportError>([&] {
+                replica.learn(kData.train, which, [&](std::size_t tensor) {
+                  if (tensor == bad) throw TransportError("rank 2 has left");
+                });
+              }),
+              "rank 2 has left");
+  std::size_t reported = 0;
+  replica.learn(kData.train, which, [&](std::size_t) { ++reported; });
+  EXPECT_EQ(reported, 4U);
+}
+
 }  // namespace
 }  // namespace laconic::trainer

@@ -3,6 +3,7 @@
 #include "laconic/trainer/train.h"
 
 #include "laconic/trainer/replica.h"
+#include "tests/ranks.h"
 #include "tests/trainer/pictures.h"
 
 namespace laconic::trainer {
@@ -132,6 +133,28 @@ TEST(Train, OneWorkerAndManyWorkers) {
     settings.workers = workers;
     EXPECT_TRUE(train(settings, kData, {}, {}).finished()) << workers;
   }
+}
+
+// Ranks that were not started alike are told so before the first step, all of them.
+TEST(Train, RanksThatDifferAreNamedBeforeTheFirstStep) {
+  const Folder here("here"), there("there");
+  Settings settings = small("natural-feedback", 10);
+  const auto sentences = [&](const Settings& other, const std::string& other_folder) {
+    return laconic::testing::on_ranks(3, [&](Transport& end) {
+      const bool last = end.rank() == 2;
+      const Output output{.folder = last ? other_folder : here.path(), .resume = true};
+      train_rank(last ? other : settings, kData, output, {}, end);
+    });
+  };
+  Settings other = settings;
+  other.lr = 0.7F;
+  for (const std::string& sentence : sentences(other, here.path()))
+    EXPECT_EQ(sentence, "rank 2 has other settings or data than rank 0");
+  train(settings, kData, {.folder = here.path()}, {});
+  for (const std::string& sentence : sentences(settings, there.path()))
+    EXPECT_EQ(sentence,
+              "rank 2 goes on from step 0 and rank 0 from step 10; all ranks must read the same "
+              "checkpoint");
 }
 
 TEST(Replica, ParametersAndGradientAreTheNetworks) {

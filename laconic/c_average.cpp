@@ -17,11 +17,11 @@ struct laconic_aggregator {
 
 namespace {
 
-double need_timeout(double seconds) {
-  constexpr double kLongest = 1e9;  // clocks hold it
-  if (seconds >= 0 && seconds <= kLongest) return seconds;
-  throw UsageError("a timeout of " + std::to_string(seconds) + " seconds; allowed: 0 to 1e9");
-}
+// 0 may stand for a default, or be what is left of one.
+double need_timeout(double seconds) { return seconds == 0 ? 0 : Deadline::in(seconds, "").seconds; }
+
+// The one attempt of a thread group, in which all messages of two ranks arrive in order.
+constexpr std::uint64_t kAttempt = 0;
 
 int thread_exchange(void* self, const laconic_send* sends, size_t send_count,
                     const laconic_receive* receives, size_t receive_count, double timeout_seconds,
@@ -32,11 +32,18 @@ int thread_exchange(void* self, const laconic_send* sends, size_t send_count,
       out.push_back({send.to, view(send.bytes, send.size)});
     std::vector<Receive> in;
     for (const laconic_receive& receive : array(receives, receive_count, "receives"))
-      in.push_back(
-          {receive.from, array(static_cast<std::uint8_t*>(receive.bytes), receive.size, "bytes")});
-    const auto deadline =
-        Deadline::in(need_timeout(timeout_seconds), &need(operation, "operation"));
-    need(static_cast<Transport*>(self), "self").exchange(out, in, deadline);
+      in.push_back(Receive::exactly(
+          receive.from, array(static_cast<std::uint8_t*>(receive.bytes), receive.size, "bytes")));
+    Transport& end = need(static_cast<Transport*>(self), "self");
+    const double seconds = need_timeout(timeout_seconds);
+    const auto deadline = Deadline::in(seconds > 0 ? seconds : 1e-9, &need(operation, "operation"));
+    Transfer transfer;
+    transfer.operation = deadline.operation;
+    transfer.sends = std::move(out);
+    transfer.receives = std::move(in);
+    if (transfer.sends.empty() && transfer.receives.empty()) return;
+    end.start({.attempt = kAttempt}, transfer);
+    end.wait(transfer, deadline);
   });
 }
 
@@ -172,7 +179,11 @@ laconic_stats stats_of(const StepStats& stats) {
 }  // namespace
 
 laconic_status laconic_thread_group_create(int size, laconic_thread_group** group) {
-  return create(group, "group", [&] { return laconic_thread_group{make_thread_transports(size)}; });
+  return create(group, "group", [&] {
+    laconic_thread_group made{make_thread_transports(size)};
+    for (const auto& end : made.ends) end->open_attempt();
+    return made;
+  });
 }
 
 laconic_status laconic_thread_group_transport(laconic_thread_group* group, int rank,

@@ -10,6 +10,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/exchange/gossip/mixer.h"
 #include "laconic/exchange/gossip/spectrum.h"
 #include "laconic/frame/frame.h"
@@ -17,8 +18,8 @@
 #include "laconic/layout/layout.h"
 #include "laconic/memory/memory.h"
 #include "laconic/memory/redistribute.h"
-#include "laconic/operators/operator.h"
 #include "laconic/methods/method.h"
+#include "laconic/operators/operator.h"
 #include "laconic/transports/callbacks.h"
 #include "laconic/transports/modelled.h"
 #include "laconic/transports/mpi.h"

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "laconic/exchange/conversation.h"
+
 namespace laconic::cli {
 namespace {
 
@@ -16,8 +18,8 @@ std::optional<Obstacle> first_obstacle(const std::optional<Obstacle>& mine, Tran
   std::string said;
   if (mine) said = static_cast<char>(mine->status) + mine->message.substr(0, kMost - 1);
   std::vector<Buffer> all;
-  transport.all_gather(as_bytes(said), all, kMost,
-                       Deadline::in(timeout_seconds, "all_gather of obstacles"));
+  Conversation(transport, Deadline::in(timeout_seconds, "all_gather of obstacles"))
+      .all_gather(as_bytes(said), all, kMost);
   const auto first = std::ranges::find_if(all, [](const Buffer& b) { return b.size() > 0; });
   if (first == all.end()) return {};
   const bool of_all = std::ranges::all_of(

@@ -15,13 +15,18 @@ enum class Status : int {
   transport = 4,  // a peer that does not answer
 };
 
+inline constexpr int kNobody = -1;
+
 class Error : public std::runtime_error {
  public:
-  Error(Status status, const std::string& message) : std::runtime_error(message), status_(status) {}
+  Error(Status status, const std::string& message, int rank = kNobody)
+      : std::runtime_error(message), status_(status), rank_(rank) {}
   Status status() const { return status_; }
+  int rank() const { return rank_; }  // whose fault it is, kNobody where that is not known
 
  private:
   Status status_;
+  int rank_;
 };
 
 struct SystemError : Error {
@@ -31,10 +36,12 @@ struct UsageError : Error {
   explicit UsageError(const std::string& message) : Error(Status::usage, message) {}
 };
 struct DataError : Error {
-  explicit DataError(const std::string& message) : Error(Status::data, message) {}
+  explicit DataError(const std::string& message, int rank = kNobody)
+      : Error(Status::data, message, rank) {}
 };
 struct TransportError : Error {
-  explicit TransportError(const std::string& message) : Error(Status::transport, message) {}
+  explicit TransportError(const std::string& message, int rank = kNobody)
+      : Error(Status::transport, message, rank) {}
 };
 
 }  // namespace laconic

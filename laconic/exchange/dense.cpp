@@ -1,5 +1,6 @@
 // dense: the uncompressed baseline, a ring all-reduce of float32.
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {
@@ -21,8 +22,8 @@ class Dense : public Aggregator {
     std::copy(gradient.begin(), gradient.end(),
               sum_.begin());  // the gradient stays as it was should the ring fail
     const TrafficMeter meter(setup_.transport);
-    setup_.transport.all_reduce(sum_,
-                                Deadline::in(setup_.timeout_seconds, "all_reduce of gradients"));
+    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "all_reduce of gradients"))
+        .reduce(sum_);
     meter.into(stats);
     stats.exchange_seconds = watch.lap();
     const float weight = 1.0F / static_cast<float>(setup_.transport.size());

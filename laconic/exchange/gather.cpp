@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/exchange/frames.h"
 
 namespace laconic {
@@ -45,8 +46,8 @@ class Gather : public Aggregator {
     stats.compress_seconds = watch.lap();
 
     const TrafficMeter meter(setup_.transport);
-    setup_.transport.all_gather(mine_.view(), received_, largest_frame_,
-                                Deadline::in(setup_.timeout_seconds, "all_gather of frames"));
+    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "all_gather of frames"))
+        .all_gather(mine_.view(), received_, largest_frame_);
     meter.into(stats);
     stats.exchange_seconds = watch.lap();
 

@@ -13,8 +13,9 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/aggregator.h"
-#include "laconic/kernels/low_rank.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/low_rank.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {
@@ -164,7 +165,8 @@ class PowerSgd : public Aggregator {
                           StepStats& stats) {
     if (values.empty()) return;
     stats.payload_bytes += values.size() * sizeof(float);
-    setup_.transport.all_reduce(values, Deadline::in(setup_.timeout_seconds, operation));
+    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, operation))
+        .all_reduce(values);
     const float weight = 1.0F / static_cast<float>(setup_.transport.size());
     for (float& value : values) value *= weight;
   }

@@ -11,6 +11,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/exchange/shards.h"
 
 namespace laconic {
@@ -69,8 +70,8 @@ class Sparse : public Aggregator {
 
     pass_around(leg, gradient, info, stats);
     Stopwatch watch;
-    setup_.transport.all_gather(mine_.view(), received_, largest_frame_,
-                                Deadline::in(setup_.timeout_seconds, "sums of shards"));
+    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "sums of shards"))
+        .all_gather(mine_.view(), received_, largest_frame_);
     meter.into(stats);
     stats.exchange_seconds += watch.lap();
     add_all(leg, stats);
@@ -93,7 +94,8 @@ class Sparse : public Aggregator {
   // own gradient and, but for the first, what the rank before it sent of that shard.
   void pass_around(const Leg& leg, std::span<const float> gradient, const StepInfo& info,
                    StepStats& stats) {
-    const auto deadline = Deadline::in(setup_.timeout_seconds, "partial sums of shards");
+    Conversation ring(setup_.transport,
+                      Deadline::in(setup_.timeout_seconds, "partial sums of shards"));
     const int next = (me_ + 1) % n_, before = (me_ + n_ - 1) % n_;
     std::ranges::copy(gradient, sum_.begin());
     memory_->begin(gradient, info);
@@ -109,8 +111,8 @@ class Sparse : public Aggregator {
       if (round == n_ - 1) break;  // the sum of this rank's own shard, for all
       stats.up_bytes += mine_.size();
       const Send send{next, mine_.view()};
-      const ReceiveSized receive{before, &arrived_};
-      setup_.transport.exchange_sized({&send, 1}, {&receive, 1}, largest_frame_, deadline);
+      const auto receive = Receive::sized(before, arrived_, largest_frame_);
+      ring.exchange({&send, 1}, {&receive, 1});
       stats.exchange_seconds += watch.lap();
     }
   }

@@ -5,6 +5,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {
@@ -49,8 +50,8 @@ class Summed : public Aggregator {
     stats.compress_seconds = watch.lap();
 
     const TrafficMeter meter(setup_.transport);
-    setup_.transport.all_reduce(values_,
-                                Deadline::in(setup_.timeout_seconds, "all_reduce of values"));
+    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "all_reduce of values"))
+        .all_reduce(values_);
     meter.into(stats);
     stats.exchange_seconds = watch.lap();
 

@@ -1,7 +1,8 @@
-// Collectives over exchange, for transports that have none of their own.
+// What all transports share: deadlines, lengths, which transfers fly, and counters.
 #include "laconic/exchange/transport.h"
 
-#include "laconic/base/errors.h"
+#include <algorithm>
+
 #include "laconic/base/registry.h"
 
 namespace laconic {
@@ -12,44 +13,17 @@ Registry<TransportInfo>& registry() {
   return transports;
 }
 
-template <class T>
-ByteView bytes_of(std::span<T> values) {
-  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
-}
-template <class T>
-std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
-  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()};
-}
-
-// Ring all-reduce: n - 1 rounds in which partial sums travel, n - 1 in which whole sums do. Sends 2
-// (n-1)/n of the array.
-template <class T>
-void ring(Transport& transport, std::span<T> values, const Deadline& deadline) {
-  const int n = transport.size(), rank = transport.rank();
-  const int next = (rank + 1) % n, before = (rank + n - 1) % n;
-  const auto part = [&](int i) {
-    const auto p = static_cast<std::size_t>((i % n + n) % n), parts = static_cast<std::size_t>(n);
-    const std::size_t from = values.size() * p / parts, to = values.size() * (p + 1) / parts;
-    return values.subspan(from, to - from);
-  };
-  const auto pass = [&](std::span<T> out, std::span<T> in) {
-    const Send send{next, bytes_of(out)};
-    const Receive receive{before, writable_bytes_of(in)};
-    transport.exchange({&send, 1}, {&receive, 1}, deadline);
-  };
-  std::vector<T> incoming(values.size() / static_cast<std::size_t>(n) + 1);
-  for (int round = 0; round < n - 1; ++round) {
-    const std::span<T> mine = part(rank - round - 1), in = std::span(incoming).first(mine.size());
-    pass(part(rank - round), in);
-    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = in[i] + mine[i];
-  }
-  for (int round = 0; round < n - 1; ++round) pass(part(rank - round + 1), part(rank - round));
+void require_peer(const Transport& transport, int peer) {
+  if (peer < 0 || peer >= transport.size() || peer == transport.rank())
+    throw UsageError("rank " + std::to_string(transport.rank()) + " of " +
+                     std::to_string(transport.size()) + " cannot exchange with rank " +
+                     std::to_string(peer));
 }
 
 }  // namespace
 
 Deadline Deadline::in(double seconds, std::string_view operation) {
-  if (!(seconds > 0 && seconds <= 1e8))
+  if (!(seconds > 0 && seconds <= kLongestTimeout))
     throw UsageError("a time-out of " + std::to_string(seconds) +
                      " seconds; allowed: above 0, up to 100000000");
   const auto wait = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -64,77 +38,107 @@ std::string Deadline::within() const {
   return "within " + text + " s";
 }
 
-void Transport::exchange(std::span<const Send> sends, std::span<const Receive> receives,
-                         const Deadline& deadline) {
-  const auto known = [&](int peer) {
-    if (peer < 0 || peer >= size() || peer == rank())
-      throw UsageError("rank " + std::to_string(rank()) + " of " + std::to_string(size()) +
-                       " cannot exchange with rank " + std::to_string(peer));
+std::span<std::uint8_t> Receive::room_for(std::uint64_t length, std::string_view operation) const {
+  const auto refuse = [&](const std::string& what) {
+    throw DataError("rank " + std::to_string(from) + what + " (" + std::string(operation) + ")",
+                    from);
   };
-  for (const Send& send : sends) known(send.to);
-  for (const Receive& receive : receives) known(receive.from);
-  if (sends.empty() && receives.empty()) return;
-  do_exchange(sends, receives, deadline);
-  for (const Send& send : sends) bytes_sent_ += send.bytes.size();
-  ++rounds_;
+  if (into && length > most)
+    refuse(" claims " + std::to_string(length) + " bytes where at most " + std::to_string(most) +
+           " can be");
+  if (!into && length != bytes.size())
+    refuse(" sent " + std::to_string(length) + " bytes where " + std::to_string(bytes.size()) +
+           " are expected");
+  return into ? into->reset(static_cast<std::size_t>(length)) : bytes;
 }
 
-void Transport::exchange_sized(std::span<const Send> sends, std::span<const ReceiveSized> receives,
-                               std::uint64_t most, const Deadline& deadline) {
-  std::vector<std::uint64_t> out, in(receives.size());
-  for (const Send& send : sends) out.push_back(send.bytes.size());
-  std::vector<Send> lengths;
-  std::vector<Receive> incoming;
-  for (std::size_t i = 0; i < sends.size(); ++i)
-    lengths.push_back({sends[i].to, bytes_of(std::span(&out[i], 1))});
-  for (std::size_t i = 0; i < receives.size(); ++i)
-    incoming.push_back({receives[i].from, writable_bytes_of(std::span(&in[i], 1))});
-  exchange(lengths, incoming, deadline);
-  const auto allow = [&](int from, std::uint64_t claimed) {
-    if (claimed > most)
-      throw DataError("rank " + std::to_string(from) + " claims " + std::to_string(claimed) +
-                      " bytes where at most " + std::to_string(most) + " can be (" +
-                      std::string(deadline.operation) + ")");
-  };
-  for (std::size_t i = 0; i < receives.size(); ++i) allow(receives[i].from, in[i]);
-  for (const std::uint64_t length : out) allow(rank(), length);  // nobody will take it
-  for (std::size_t i = 0; i < receives.size(); ++i)
-    incoming[i].bytes = receives[i].bytes->reset(static_cast<std::size_t>(in[i]));
-  exchange(sends, incoming, deadline);
+Transfer::~Transfer() {
+  if (transport_) transport_->cancel(*this);
 }
 
-void Transport::all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most,
-                           const Deadline& deadline) {
-  const auto n = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
-  all.resize(n);
-  std::vector<Send> sends;
-  std::vector<ReceiveSized> receives;
-  for (std::size_t i = 1; i < n; ++i) {
-    const std::size_t to = (me + i) % n, from = (me + n - i) % n;
-    sends.push_back({static_cast<int>(to), mine});
-    receives.push_back({static_cast<int>(from), &all[from]});
+void Transfer::clear() {
+  sends.clear();
+  receives.clear();
+}
+
+Transport::~Transport() = default;
+
+void Transport::close_attempt(std::uint64_t attempt) {
+  for (std::size_t i = flying_.size(); i-- > 0;)
+    if (flying_[i]->tag_.attempt == attempt) cancel(*flying_[i]);
+  do_close(attempt);
+}
+
+void Transport::launch(const Tag& tag, Transfer& transfer) {
+  if (transfer.flies()) throw UsageError("a transfer that flies cannot be started again");
+  flying_.reserve(flying_.size() + 1);
+  transfer.tag_ = tag;
+  transfer.done_ = false;
+}
+
+void Transport::start(const Tag& tag, Transfer& transfer) {
+  for (const Send& send : transfer.sends) require_peer(*this, send.to);
+  for (const Receive& receive : transfer.receives) require_peer(*this, receive.from);
+  launch(tag, transfer);
+  do_start(transfer);
+  transfer.transport_ = this;
+  flying_.push_back(&transfer);
+  transfer.rounds_ = transfer.receives.empty() ? 0 : 1;
+  for (const Send& send : transfer.sends) bytes_sent_ += kMessageHead + send.bytes.size();
+}
+
+void Transport::start_reduce(const Tag& tag, std::span<float> values, Transfer& transfer) {
+  if (!reduces()) throw UsageError("this transport has no all-reduce of its own");
+  launch(tag, transfer);
+  do_start_reduce(values, transfer);
+  transfer.transport_ = this;
+  flying_.push_back(&transfer);
+  const auto n = static_cast<std::uint64_t>(size());
+  transfer.rounds_ = 2 * (n - 1);
+  bytes_sent_ += 2 * values.size_bytes() * (n - 1) / n;
+}
+
+void Transport::do_start_reduce(std::span<float>, Transfer&) {}
+
+bool Transport::test(Transfer& transfer) {
+  if (transfer.transport_ != this) throw UsageError("a transfer is tested that was not started");
+  try {
+    if (!do_test(transfer)) return false;
+  } catch (...) {
+    cancel(transfer);
+    throw;
   }
-  exchange_sized(sends, receives, most, deadline);
-  all[me].clear();
-  all[me].append(mine);
+  land(transfer);
+  transfer.done_ = true;
+  rounds_ += transfer.rounds_;
+  return true;
 }
 
-void Transport::all_reduce(std::span<float> values, const Deadline& deadline) {
-  ring(*this, values, deadline);
+void Transport::cancel(Transfer& transfer) noexcept {
+  if (transfer.transport_ != this) return;
+  do_cancel(transfer);
+  land(transfer);
 }
 
-void Transport::all_reduce(std::span<std::int64_t> values, const Deadline& deadline) {
-  ring(*this, values, deadline);
+void Transport::land(Transfer& transfer) noexcept {
+  transfer.transport_ = nullptr;
+  std::erase(flying_, &transfer);
 }
 
-std::string lost_sentence(const Loss& loss, const Deadline& deadline) {
-  const std::string lost = "rank " + std::to_string(loss.lost),
-                    peer = "rank " + std::to_string(loss.peer);
-  const bool direct = loss.lost == loss.peer;
-  return lost + (loss.left ? " has left while rank " : " does not answer: rank ") +
-         std::to_string(loss.rank) + " waits for " + (direct ? "it" : peer) + " " + loss.what +
-         (direct ? "" : ", and " + peer + ", in the end, for " + lost) + " (" +
-         std::string(deadline.operation) + ")";
+void Transport::cancel_all() noexcept {
+  while (!flying_.empty()) cancel(*flying_.back());
+}
+
+void Transport::wait(Transfer& transfer, const Deadline& deadline) {
+  transfer.due = deadline.at;
+  while (!test(transfer)) {
+    if (std::chrono::steady_clock::now() >= deadline.at) {
+      const TransportError error = lost(transfer, deadline);
+      cancel(transfer);
+      throw error;
+    }
+    idle(deadline.at);
+  }
 }
 
 const std::vector<TransportInfo>& transports() { return registry().all(); }

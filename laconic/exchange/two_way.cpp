@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "laconic/base/errors.h"
+#include "laconic/exchange/conversation.h"
 
 namespace laconic {
 namespace {
@@ -150,13 +151,13 @@ class TwoLegs : public Aggregator {
 
   void send_to_owners() {
     std::vector<Send> sends;
-    std::vector<ReceiveSized> receives;
+    std::vector<Receive> receives;
     for_others([&](int rank) {
       if (owns(rank)) sends.push_back({rank, of(mine_, rank).view()});
-      if (owns(me_)) receives.push_back({rank, &of(received_, rank)});
+      if (owns(me_)) receives.push_back(Receive::sized(rank, of(received_, rank), largest_frame_));
     });
-    setup_.transport.exchange_sized(sends, receives, largest_frame_,
-                                    deadline("frames to the owners of shards"));
+    Conversation(setup_.transport, deadline("frames to the owners of shards"))
+        .exchange(sends, receives);
   }
 
   // In rank order: floating-point sums depend on it.
@@ -173,12 +174,12 @@ class TwoLegs : public Aggregator {
 
   void send_to_all() {
     std::vector<Send> sends;
-    std::vector<ReceiveSized> receives;
+    std::vector<Receive> receives;
     for_others([&](int rank) {
       if (owns(me_)) sends.push_back({rank, back_.view()});
-      if (owns(rank)) receives.push_back({rank, &of(received_, rank)});
+      if (owns(rank)) receives.push_back(Receive::sized(rank, of(received_, rank), largest_frame_));
     });
-    setup_.transport.exchange_sized(sends, receives, largest_frame_, deadline("sums of shards"));
+    Conversation(setup_.transport, deadline("sums of shards")).exchange(sends, receives);
   }
 
   void add_down(const Leg& leg, StepStats& stats) {

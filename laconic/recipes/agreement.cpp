@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "laconic/base/errors.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/frame/frame.h"
 #include "laconic/recipes/recipe.h"
 #include "laconic/version.h"
@@ -44,8 +45,8 @@ void agree(const Agreement& agreement, Transport& transport) {
   std::vector<Buffer> all;
   constexpr std::uint64_t kMost = std::uint64_t{64}
                                   << 20;  // the names and shapes of a hundred thousand tensors
-  transport.all_gather(as_bytes(mine.dump()), all, kMost,
-                       Deadline::in(agreement.timeout_seconds, "agreement of ranks"));
+  Conversation(transport, Deadline::in(agreement.timeout_seconds, "agreement of ranks"))
+      .all_gather(as_bytes(mine.dump()), all, kMost);
   const json first = json::parse(as_text(all[0].view()), nullptr, false);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const json other = json::parse(as_text(all[rank].view()), nullptr, false);

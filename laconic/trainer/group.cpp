@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "laconic/exchange/conversation.h"
+
 namespace laconic::trainer {
 
 void Group::gather_bytes(ByteView mine, std::vector<Buffer>& all, std::string_view operation) {
-  transport_.all_gather(mine, all, mine.size(), deadline(operation));
+  Conversation(transport_, deadline(operation)).all_gather(mine, all, mine.size());
 }
 
 bool Group::any(bool mine, std::string_view operation) {
@@ -15,7 +17,7 @@ bool Group::any(bool mine, std::string_view operation) {
 }
 
 void Group::average(std::span<float> values, std::string_view operation) {
-  transport_.all_reduce(values, deadline(operation));
+  Conversation(transport_, deadline(operation)).all_reduce(values);
   for (float& value : values) value /= static_cast<float>(size());
 }
 
@@ -26,9 +28,9 @@ std::vector<State> Group::states_at_first(const State& mine) {
   std::vector<Buffer> all(rank() == 0 ? size() : 0);
   std::vector<Receive> receives;
   for (std::size_t rank = 1; rank < all.size(); ++rank)
-    receives.push_back({static_cast<int>(rank), all[rank].reset(sizes[rank][0])});
+    receives.push_back(Receive::exactly(static_cast<int>(rank), all[rank].reset(sizes[rank][0])));
   const std::vector<Send> sends(rank() == 0 ? 0 : 1, Send{0, bytes.view()});
-  transport_.exchange(sends, receives, deadline("exchange of states"));
+  Conversation(transport_, deadline("exchange of states")).exchange(sends, receives);
   std::vector<State> states;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     states.push_back(rank == 0 ? mine : read_state(all[rank].view()));

@@ -1,37 +1,217 @@
 // callbacks: exchange handed to the host.
 #include "laconic/transports/callbacks.h"
 
-#include "laconic/base/errors.h"
+#include <algorithm>
+#include <deque>
+
+#include "laconic/transports/attempts.h"
+#include "laconic/transports/head.h"
 
 namespace laconic {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+Deadline until(Clock::time_point due, std::string_view operation) {
+  const auto now = Clock::now();
+  const double left = std::min(std::chrono::duration<double>(due - now).count(), kLongestTimeout);
+  return {std::min(due, now + std::chrono::seconds(static_cast<long>(kLongestTimeout))),
+          std::max(left, 0.0), operation};
+}
+
+struct Flight : Transfer::State {
+  std::span<float> values;  // of a reduce
+  bool reduces = false, over = false;
+  std::exception_ptr error;
+};
+
 class CallbackTransport : public Transport {
  public:
   explicit CallbackTransport(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  ~CallbackTransport() override { cancel_all(); }
 
   int rank() const override { return callbacks_.rank; }
   int size() const override { return callbacks_.size; }
+  bool blocks() const override { return true; }
+  bool reduces() const override { return callbacks_.all_reduce && size() > 1; }
 
-  using Transport::all_reduce;
-  void all_reduce(std::span<float> values, const Deadline& deadline) override {
-    if (!callbacks_.all_reduce || size() == 1) return Transport::all_reduce(values, deadline);
-    guarded(deadline, [&] { callbacks_.all_reduce(values, deadline); });
-    // What a host's all-reduce sends is its own affair; a ring is the least it can be.
-    rounds_ += 2 * static_cast<std::uint64_t>(size() - 1);
-    bytes_sent_ += 2 * values.size_bytes() * static_cast<std::uint64_t>(size() - 1) /
-                   static_cast<std::uint64_t>(size());
+  std::uint64_t open_attempt() override { return attempts_.open(); }
+
+  void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
+    if (attempts_.is_aborted(attempt)) return;
+    attempts_.abort(attempt, {rank(), culprit, reason});
+    tell({.kind = Head::Kind::abort, .tag = {.attempt = attempt}}, culprit, reason);
+  }
+
+  void poison(int culprit, std::string_view reason) override {
+    attempts_.poison({rank(), culprit, reason});
+    tell({.kind = Head::Kind::poison, .tag = {}}, culprit, reason);
+  }
+
+  void idle(Clock::time_point) override {}
+
+  TransportError lost(Transfer&, const Deadline& deadline) override {
+    return TransportError("rank " + std::to_string(rank()) + ": no answer " + deadline.within() +
+                          " (" + std::string(deadline.operation) + ")");
   }
 
  protected:
-  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
-                   const Deadline& deadline) override {
+  void do_start(Transfer& transfer) override {
+    attempts_.require_open(transfer.tag().attempt);
+    auto& flight = transfer.state<Flight>();
+    flight.reduces = flight.over = false;
+    flight.error = nullptr;
+    started_.push_back(&transfer);
+  }
+
+  void do_start_reduce(std::span<float> values, Transfer& transfer) override {
+    do_start(transfer);
+    auto& flight = transfer.state<Flight>();
+    flight.reduces = true;
+    flight.values = values;
+  }
+
+  bool do_test(Transfer& transfer) override {
+    auto& flight = transfer.state<Flight>();
+    while (!flight.over) make_next();
+    if (flight.error) std::rethrow_exception(flight.error);
+    return true;
+  }
+
+  void do_cancel(Transfer& transfer) noexcept override { std::erase(started_, &transfer); }
+  void do_close(std::uint64_t attempt) override { attempts_.close(attempt); }
+
+ private:
+  // What goes to and comes from one rank in a transfer, one after the other.
+  struct Peer {
+    int rank;
+    std::vector<ByteView> out = {};
+    std::vector<const Receive*> in = {};
+    std::size_t sent = 0, received = 0;
+    HeadBytes head_out = {}, head_in = {};
+    Buffer unwanted = {};
+
+    bool sends() const { return sent < out.size(); }
+    bool receives() const { return received < in.size(); }
+  };
+
+  void make_next() {
+    Transfer& transfer = *started_.front();
+    started_.pop_front();
+    auto& flight = transfer.state<Flight>();
+    flight.over = true;
+    try {
+      attempts_.check(transfer.tag().attempt);
+      flight.reduces ? reduce(transfer, flight.values) : make(transfer);
+    } catch (...) {
+      flight.error = std::current_exception();
+    }
+  }
+
+  void reduce(const Transfer& transfer, std::span<float> values) {
+    const Deadline deadline = until(transfer.due, transfer.operation);
+    guarded(deadline, [&] { callbacks_.all_reduce(values, deadline); });
+  }
+
+  void make(const Transfer& transfer) {
+    std::vector<Peer> peers;
+    const auto at = [&](int rank) -> Peer& {
+      for (Peer& peer : peers)
+        if (peer.rank == rank) return peer;
+      peers.push_back({.rank = rank});
+      return peers.back();
+    };
+    for (const Send& send : transfer.sends) at(send.to).out.push_back(send.bytes);
+    for (const Receive& receive : transfer.receives) at(receive.from).in.push_back(&receive);
+    while (std::ranges::any_of(peers, [](auto& p) { return p.sends() || p.receives(); }))
+      pass(transfer, peers);
+  }
+
+  // One message to and one from each: heads, then bytes. A message that is stale does not count.
+  void pass(const Transfer& transfer, std::vector<Peer>& peers) {
+    std::vector<Send> sends;
+    std::vector<Receive> receives;
+    for (Peer& peer : peers) {
+      if (peer.sends()) {
+        peer.head_out = write_head({.tag = transfer.tag(), .length = peer.out[peer.sent].size()});
+        sends.push_back({peer.rank, peer.head_out});
+      }
+      if (peer.receives()) receives.push_back(Receive::exactly(peer.rank, peer.head_in));
+    }
+    exchange(sends, receives, transfer);
+    sends.clear();
+    receives.clear();
+    std::exception_ptr error;
+    std::vector<std::pair<Head, Peer*>> control;
+    for (Peer& peer : peers) {
+      if (peer.sends()) sends.push_back({peer.rank, peer.out[peer.sent++]});
+      if (!peer.receives()) continue;
+      const Head head = read_head(peer.head_in, peer.rank);
+      if (head.kind == Head::Kind::message && head.tag == transfer.tag()) {
+        const Receive& wanted = *peer.in[peer.received++];
+        receives.push_back(
+            Receive::exactly(peer.rank, wanted.room_for(head.length, transfer.operation)));
+      } else {
+        receives.push_back(Receive::exactly(peer.rank, unwanted_room(peer, head)));
+        control.push_back({head, &peer});
+      }
+    }
+    std::erase_if(sends, [](const Send& send) { return send.bytes.empty(); });
+    std::erase_if(receives, [](const Receive& receive) { return receive.bytes.empty(); });
+    exchange(sends, receives, transfer);
+    for (const auto& [head, peer] : control) hear(head, *peer);
+    attempts_.check(transfer.tag().attempt);
+  }
+
+  // A message of an attempt that is over is read and forgotten.
+  std::span<std::uint8_t> unwanted_room(Peer& peer, const Head& head) const {
+    const bool stale = head.kind == Head::Kind::message && attempts_.is_closed(head.tag.attempt);
+    const std::uint64_t most = stale ? std::uint64_t{1} << 32 : 4 + kLongestReason;
+    if ((head.kind == Head::Kind::message && !stale) || head.length > most)
+      throw DataError("rank " + std::to_string(peer.rank) +
+                          " is at another transfer; all start them in the same order",
+                      peer.rank);
+    return peer.unwanted.reset(static_cast<std::size_t>(head.length));
+  }
+
+  void hear(const Head& head, const Peer& peer) {
+    if (head.kind != Head::Kind::abort && head.kind != Head::Kind::poison) return;
+    const Reason reason = read_reason(peer.unwanted.view(), peer.rank);
+    const Verdict verdict(peer.rank, reason.culprit, reason.text);
+    if (head.kind == Head::Kind::abort) return attempts_.abort(head.tag.attempt, verdict);
+    attempts_.poison(verdict);
+  }
+
+  // To those who listen within a second; a host that has failed is not asked again.
+  void tell(Head head, int culprit, std::string_view reason) {
+    if (failed_ || size() == 1) return;
+    const Buffer bytes = write_reason(culprit, reason);
+    head.length = bytes.size();
+    const HeadBytes first = write_head(head);
+    std::vector<Send> heads, reasons;
+    for (int to = 0; to < size(); ++to) {
+      if (to == rank()) continue;
+      heads.push_back({to, first});
+      reasons.push_back({to, bytes.view()});
+    }
+    const Deadline deadline = Deadline::in(1, "telling all that this rank cannot go on");
+    try {
+      callbacks_.exchange(heads, {}, deadline);
+      callbacks_.exchange(reasons, {}, deadline);
+    } catch (const std::exception&) {  // they find out by their time-outs
+    }
+  }
+
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                const Transfer& transfer) {
+    if (sends.empty() && receives.empty()) return;
+    const Deadline deadline = until(transfer.due, transfer.operation);
     guarded(deadline, [&] { callbacks_.exchange(sends, receives, deadline); });
   }
 
- private:
   template <class Call>
-  void guarded(const Deadline& deadline, Call call) const {
+  void guarded(const Deadline& deadline, Call call) {
+    failed_ = true;
     try {
       call();
     } catch (const Error&) {
@@ -40,9 +220,13 @@ class CallbackTransport : public Transport {
       throw TransportError("rank " + std::to_string(rank()) + ": the host's transport failed (" +
                            std::string(deadline.operation) + "): " + error.what());
     }
+    failed_ = false;
   }
 
   Callbacks callbacks_;
+  Attempts attempts_;
+  std::deque<Transfer*> started_;
+  bool failed_ = false;
 };
 
 const RegisterTransport callbacks{{

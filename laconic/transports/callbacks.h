@@ -1,5 +1,5 @@
-// A transport whose exchange is somebody else's: torch.distributed, a test, any messaging layer the
-// host program has.
+// A transport whose messages are somebody else's affair: torch.distributed, a test, any messaging
+// layer the host program has.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,20 @@
 
 namespace laconic {
 
-// What the host provides. `exchange` starts all sends and receives, then waits for all until the
-// deadline; it throws (any std::exception) when it cannot. The collectives are optional: without
-// them they are made from exchange.
+// What the host provides. `exchange` starts all sends and receives, all of lengths both ends know,
+// then waits for all until the deadline; messages between two ranks arrive in the order sent. It
+// throws (any std::exception) when it cannot. all_reduce is optional: the sum over ranks.
 struct Callbacks {
   int rank = 0, size = 1;
   std::function<void(std::span<const Send>, std::span<const Receive>, const Deadline&)> exchange;
   std::function<void(std::span<float>, const Deadline&)> all_reduce;
 };
 
-// Throws UsageError when rank and size do not fit or exchange is missing.
+// A transport that blocks: transfers are made one after the other, in the order in which they were
+// started, the first time one is tested. Each message is two of the host's, its head of 40 bytes
+// and then its bytes. An abort reaches those who wait for this rank, now or later. After an
+// exchange of the host's has failed, attempts can only go on if each of its messages arrived whole
+// or not at all. Throws UsageError when rank and size do not fit or exchange is missing.
 std::unique_ptr<Transport> make_callback_transport(Callbacks callbacks);
 
 }  // namespace laconic

@@ -1,6 +1,7 @@
 // A transport on which things go wrong as planned, for tests.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "laconic/exchange/transport.h"
@@ -9,19 +10,19 @@ namespace laconic {
 
 struct Fault {
   enum class Kind {
-    drop,      // what this rank sends is lost, now and ever after: an ordered link has no gaps
-    delay,     // this rank takes part `seconds` later
-    corrupt,   // one bit of each message it sends is another
-    truncate,  // the last byte of each message it sends is missing
-    kill,      // its end of the other transport is destroyed, and every exchange throws
+    drop,      // it and all that comes after it never leaves, also no abort
+    corrupt,   // one bit of it is another
+    truncate,  // its last byte is missing
+    stale,     // instead of it goes an earlier one of about the same length, once there was one
+    stall,     // this rank neither sends nor receives anything until it is released
+    kill,      // its end of the other transport is destroyed, and everything throws
   };
-  std::uint64_t exchange;  // counted on this rank from 0; a collective is several
+  std::uint64_t message;  // of those this rank sends, counted from 0 over all transfers
   Kind kind;
-  double seconds = 0;
+  std::shared_ptr<std::atomic<bool>> released = {};  // of a stall; none: never
 };
 
-// Passes everything to another transport, except for these faults. Collectives are made of
-// exchanges, also where the other transport has its own.
+// Passes everything to another transport, except for these faults.
 std::unique_ptr<Transport> make_faulty_transport(std::unique_ptr<Transport> inner,
                                                  std::vector<Fault> faults);
 

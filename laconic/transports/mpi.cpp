@@ -1,289 +1,478 @@
-// mpi: each message in pieces, all pieces started at once, then asked for until all are there.
+// mpi: a head for each message; short messages ride with it, the payloads of longer ones go
+// straight from the sender's memory to the receiver's once the receiver knows where.
 #include "laconic/transports/mpi.h"
 
-#include <mpi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <set>
-#include <thread>
-#include <utility>
 
-#include "laconic/base/errors.h"
+#include "laconic/transports/attempts.h"
+#include "laconic/transports/loss.h"
+#include "laconic/transports/mpi_wire.h"
 
 namespace laconic {
 namespace {
 
-// The communicator is ours alone. Under the second tag ranks that have waited long tell all others
-// for whom, so that those who wait for them know who holds all up.
-constexpr int kTag = 0, kReportTag = 1;
+using mpi::Arrived;
+using Clock = std::chrono::steady_clock;
 
-std::string text_of(int code) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "error " + std::to_string(code);
-  return {text, static_cast<std::size_t>(length)};
-}
+// Of one rank's messages nobody has asked for, their payloads not counted: those stay where they
+// are.
+constexpr std::size_t kMostHeld = 4096;
 
-void check(int code, const std::string& what) {
-  if (code != MPI_SUCCESS) throw TransportError(what + ": " + text_of(code));
-}
-
-// Pauses between two questions: first only lets others run, then sleeps up to 100 us, so that a
-// waiting rank leaves its core to those that work.
-class Patience {
- public:
-  void pause() {
-    if (++times_ <= 50) return std::this_thread::yield();
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(2 * sleep_, std::chrono::microseconds(100));
-  }
-
- private:
-  int times_ = 0;
-  std::chrono::microseconds sleep_{1};
-};
-
-// One message or a part of one, on its way.
-struct Piece {
-  int peer;
-  bool incoming;
-  std::uint8_t* bytes;  // in the staging buffer
-  int count;
-  std::size_t length;  // of the whole message
+struct Flight : Transfer::State {
+  struct Copy {
+    ByteView of;
+    Buffer bytes;
+  };
+  struct In {
+    bool matched = false;
+    std::span<std::uint8_t> to;  // where a payload that is staged belongs
+    Buffer staged;
+  };
+  Transfer* transfer = nullptr;
+  std::vector<In> ins;  // by receive
+  std::size_t unmatched = 0;
+  std::vector<MPI_Request> requests;  // of payloads
+  std::vector<int> peers;             // whose they are, senders as -1 - rank
+  std::vector<Copy> copies;           // of what is sent, where the caller's memory may not be kept
+  std::size_t copied = 0;
+  std::vector<Buffer> orphans;  // room for what MPI needs after a cancel
+  std::span<float> values;      // of a reduce
+  Buffer reduced;
+  std::exception_ptr error;
+  bool reported = false;
+  Clock::time_point began;
 };
 
 class Mpi : public Transport {
  public:
-  Mpi(MPI_Comm of, const MpiOptions& options) : piece_bytes_(options.piece_bytes) {
-    duplicate(of, Deadline::in(options.timeout_seconds, "connecting"));
-    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    needs_.assign(static_cast<std::size_t>(size_), kNobody);
+  Mpi(MPI_Comm of, const MpiOptions& options)
+      : options_(options), wire_(std::make_unique<mpi::Wire>(of, options.timeout_seconds)) {
+    const auto n = static_cast<std::size_t>(size());
+    numbers_.resize(n);
+    left_.resize(n);
+    held_of_.resize(n);
+    needs_.resize(n);
+    int level = MPI_THREAD_SINGLE;
+    mpi::check(MPI_Query_thread(&level), "MPI_Query_thread");
+    any_thread_ = level >= MPI_THREAD_SERIALIZED;
   }
 
   ~Mpi() override {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized && failure_.empty()) MPI_Comm_free(&comm_);
+    cancel_all();
+    tell_all({.kind = Head::Kind::leave, .tag = {}});
+    mpi::bury(std::move(wire_));
   }
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return wire_->rank(); }
+  int size() const override { return wire_->size(); }
+  bool reduces() const override { return options_.own_reduce && size() > 1; }
+
+  std::uint64_t open_attempt() override { return attempts_.open(); }
+
+  void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
+    if (attempts_.is_aborted(attempt)) return;
+    attempts_.abort(attempt, {rank(), culprit, reason});
+    tell_all({.kind = Head::Kind::abort, .tag = {.attempt = attempt}},
+             write_reason(culprit, reason).view());
+  }
+
+  void poison(int culprit, std::string_view reason) override {
+    attempts_.poison({rank(), culprit, reason});
+    tell_all({.kind = Head::Kind::poison, .tag = {}}, write_reason(culprit, reason).view());
+  }
+
+  void idle(Clock::time_point until) override { patience_.pause(until); }
+
+  TransportError lost(Transfer& transfer, const Deadline& deadline) override {
+    const std::vector<int> senders = outstanding(transfer, true);
+    const std::vector<int> ranks = senders.empty() ? outstanding(transfer, false) : senders;
+    const std::string what = (senders.empty() ? "to receive " : "to send ") + deadline.within();
+    std::set<int> lost;
+    for (const int rank : ranks) lost.insert(behind(rank, transfer.tag().attempt));
+    const int one = lost.empty() ? kNobody : *lost.begin();
+    if (lost.size() == 1)
+      return lost_error({.lost = one,
+                         .left = left_[at(one)],
+                         .peer = std::ranges::count(ranks, one) ? one : ranks.front(),
+                         .rank = rank(),
+                         .what = what},
+                        deadline.operation);
+    std::vector<std::string> names;
+    for (const int rank : lost) names.push_back("rank " + std::to_string(rank));
+    return TransportError(join(names) + " do not answer: rank " + std::to_string(rank()) +
+                              " waits for them " + what + " (" + std::string(deadline.operation) +
+                              ")",
+                          one);
+  }
 
  protected:
-  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
-                   const Deadline& deadline) override {
-    if (!failure_.empty()) throw TransportError("the transport has failed before: " + failure_);
-    hear();
-    needs_.assign(static_cast<std::size_t>(size_), kNobody);  // those were of waits that are over
-    reported_ = false;
+  void do_start(Transfer& transfer) override {
+    auto& flight = prepare(transfer);
+    flight.ins.resize(transfer.receives.size());
+    for (auto& in : flight.ins) in.matched = false, in.to = {};
+    flight.unmatched = transfer.receives.size();
+    flights_.push_back(&flight);
     try {
-      stage(sends, receives);
-      start();
-      wait(deadline);
-    } catch (const TransportError& error) {
-      failure_ = error.what();
-      abandon();
-      throw;
+      for (const Send& send : transfer.sends) this->send(send, transfer, flight);
+      take_held(flight);
+    } catch (...) {  // said by test, as all that happens to a flight
+      flight.error = std::current_exception();
     }
-    std::size_t at = 0;
-    for (const Receive& receive : receives) {
-      if (!receive.bytes.empty())
-        std::memcpy(receive.bytes.data(), staging_.data() + at, receive.bytes.size());
-      at += receive.bytes.size();
+  }
+
+  void do_start_reduce(std::span<float> values, Transfer& transfer) override {
+    auto& flight = prepare(transfer);
+    flight.ins.clear();
+    flight.unmatched = 0;
+    flights_.push_back(&flight);
+    try {
+      if (reduce_lost_)
+        throw TransportError("an all-reduce was ended before, and MPI cannot take it back");
+      reduce(values, transfer, flight);
+    } catch (...) {
+      flight.error = std::current_exception();
     }
+  }
+
+  bool do_test(Transfer& transfer) override {
+    auto& flight = transfer.state<Flight>();
+    progress();
+    if (flight.error) std::rethrow_exception(flight.error);
+    if (finish_requests(flight, transfer) && flight.unmatched == 0) {
+      deliver(flight);
+      std::erase(flights_, &flight);
+      return true;
+    }
+    attempts_.check(transfer.tag().attempt);
+    check_left(transfer);
+    if (!flight.reported && is_late(flight)) report(transfer, flight);
+    return false;
+  }
+
+  // What MPI still reads or writes is kept until it has done so.
+  void do_cancel(Transfer& transfer) noexcept override {
+    auto& flight = transfer.state<Flight>();
+    std::erase(flights_, &flight);
+    std::erase(flight.requests, MPI_REQUEST_NULL);
+    if (!flight.values.empty()) reduce_lost_ = true;
+    if (flight.requests.empty()) return;
+    for (std::size_t i = 0; i < flight.copied; ++i)
+      flight.orphans.push_back(std::move(flight.copies[i].bytes));
+    for (std::size_t i = 0; i < flight.ins.size(); ++i) {
+      flight.orphans.push_back(std::move(flight.ins[i].staged));
+      Buffer* const into = transfer.receives[i].into;
+      if (into && flight.ins[i].matched) flight.orphans.push_back(std::move(*into));
+    }
+    flight.orphans.push_back(std::move(flight.reduced));
+    wire_->adopt({std::move(flight.requests), std::move(flight.orphans), transfer.keep_alive});
+    flight.requests.clear();
+    flight.orphans.clear();
+  }
+
+  void do_close(std::uint64_t attempt) override {
+    if (attempts_.is_aborted(attempt)) reduce_lost_ = true;
+    attempts_.close(attempt);
+    for (std::size_t i = held_.size(); i-- > 0;)
+      if (held_[i].head.tag.attempt == attempt) wire_->waste_payload(held_[i].from, unhold(i).head);
+    for (auto& need : needs_)
+      if (need.attempt == attempt) need = {};
   }
 
  private:
-  // MPI_Comm_dup, but with an end.
-  void duplicate(MPI_Comm of, const Deadline& deadline) {
-    MPI_Request request;
-    check(MPI_Comm_idup(of, &comm_, &request), "MPI_Comm_idup");
-    Patience patience;
-    for (int done = 0;;) {
-      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Comm_idup");
-      if (done) return;
-      if (std::chrono::steady_clock::now() >= deadline.at)
-        throw TransportError("not all ranks of the communicator have come " + deadline.within());
-      patience.pause();
+  // A message nobody has asked for yet.
+  struct Held {
+    int from;
+    Head head;
+    Buffer rides;
+  };
+  // For whom a rank has said to wait, in which attempt; not since it was heard of again.
+  struct Need {
+    int peer = kNobody;
+    std::uint64_t attempt = 0;
+  };
+
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+  Flight& prepare(Transfer& transfer) {
+    int is_main = 1;
+    if (!any_thread_) MPI_Is_thread_main(&is_main);
+    if (!is_main)
+      throw UsageError(
+          "the host has started MPI for its main thread alone: start it with "
+          "MPI_THREAD_SERIALIZED");
+    attempts_.require_open(transfer.tag().attempt);
+    auto& flight = transfer.state<Flight>();
+    flights_.reserve(flights_.size() + 1);
+    flight.orphans.reserve(transfer.sends.size() + 2 * transfer.receives.size() + 1);
+    flight.copied = 0;
+    wire_->reserve_orphans(flights_.size() + 1);
+    flight.transfer = &transfer;
+    flight.requests.clear();
+    flight.peers.clear();
+    flight.values = {};
+    flight.error = nullptr;
+    flight.reported = false;
+    flight.began = Clock::now();
+    return flight;
+  }
+
+  void send(const Send& send, const Transfer& transfer, Flight& flight) {
+    Head head{.tag = transfer.tag(), .length = send.bytes.size()};
+    if (head.length <= mpi::kRidesAlong) return wire_->send(send.to, head, send.bytes);
+    head.sequence =
+        mpi::sequence_of(numbers_[at(send.to)]++, static_cast<std::uint32_t>(options_.piece_bytes));
+    const ByteView bytes = transfer.keep_alive ? send.bytes : copied(send.bytes, flight);
+    wire_->send(send.to, head);
+    wire_->send_payload(send.to, bytes, head, flight.requests);
+    flight.peers.resize(flight.requests.size(), send.to);
+  }
+
+  // One copy of the same bytes, to however many ranks they go.
+  static ByteView copied(ByteView bytes, Flight& flight) {
+    for (std::size_t i = 0; i < flight.copied; ++i) {
+      const auto& copy = flight.copies[i];
+      if (copy.of.data() == bytes.data() && copy.of.size() == bytes.size())
+        return copy.bytes.view();
+    }
+    if (flight.copied == flight.copies.size()) flight.copies.emplace_back();
+    auto& copy = flight.copies[flight.copied];
+    copy.of = bytes;
+    copy.bytes.clear();
+    copy.bytes.append(bytes);
+    ++flight.copied;
+    return copy.bytes.view();
+  }
+
+  void reduce(std::span<float> values, const Transfer& transfer, Flight& flight) {
+    constexpr std::size_t kMost = 1 << 30;  // MPI counts in int
+    flight.values = values;
+    std::span<float> sums = values;
+    if (!transfer.keep_alive) {
+      flight.reduced.reset(values.size_bytes());
+      sums = {reinterpret_cast<float*>(flight.reduced.data()), values.size()};
+      std::ranges::copy(values, sums.begin());
+    }
+    flight.requests.reserve(values.size() / kMost + 1);
+    for (std::size_t from = 0; from < sums.size(); from += kMost) {
+      MPI_Request request;
+      mpi::check(MPI_Iallreduce(MPI_IN_PLACE, sums.data() + from,
+                                static_cast<int>(std::min(kMost, sums.size() - from)), MPI_FLOAT,
+                                MPI_SUM, wire_->comm(), &request),
+                 "MPI_Iallreduce");
+      flight.requests.push_back(request);
+    }
+    flight.peers.resize(flight.requests.size(), rank());
+  }
+
+  void progress() {
+    while (const auto arrived = wire_->receive()) {
+      patience_ = {};
+      hear(*arrived);
+    }
+    wire_->sweep();
+  }
+
+  void hear(const Arrived& arrived) {
+    const auto& [from, head, rides] = arrived;
+    needs_[at(from)] = {};
+    switch (head.kind) {
+      case Head::Kind::message:
+        return hear_message(arrived);
+      case Head::Kind::abort:
+        return attempts_.abort(head.tag.attempt, verdict(arrived));
+      case Head::Kind::poison:
+        return attempts_.poison(verdict(arrived));
+      case Head::Kind::report:
+        if (head.sequence < at(size()) && !attempts_.is_closed(head.tag.attempt))
+          needs_[at(from)] = {static_cast<int>(head.sequence), head.tag.attempt};
+        return;
+      case Head::Kind::leave:
+        left_[at(from)] = true;
     }
   }
 
-  // Lays out the buffer, incoming messages first, and copies the outgoing ones in.
-  void stage(std::span<const Send> sends, std::span<const Receive> receives) {
-    std::size_t total = 0;
-    for (const Receive& receive : receives) total += receive.bytes.size();
-    for (const Send& send : sends) total += send.bytes.size();
-    std::uint8_t* at = staging_.reset(total).data();
-    pieces_.clear();
-    for (const Receive& receive : receives) at = cut(receive.from, true, at, receive.bytes.size());
-    for (const Send& send : sends) {
-      if (!send.bytes.empty()) std::memcpy(at, send.bytes.data(), send.bytes.size());
-      at = cut(send.to, false, at, send.bytes.size());
+  static Verdict verdict(const Arrived& arrived) {
+    const Reason reason = read_reason(arrived.rides, arrived.from);
+    return {arrived.from, reason.culprit, reason.text};
+  }
+
+  void hear_message(const Arrived& arrived) {
+    const auto& [from, head, rides] = arrived;
+    if (attempts_.is_closed(head.tag.attempt)) return wire_->waste_payload(from, head);
+    for (Flight* flight : flights_) {
+      if (flight->transfer->tag() != head.tag) continue;
+      for (std::size_t i = 0; i < flight->ins.size(); ++i)
+        if (!flight->ins[i].matched && flight->transfer->receives[i].from == from)
+          return match(*flight, i, head, rides);
+    }
+    if (held_of_[at(from)] == kMostHeld) {
+      wire_->waste_payload(from, head);
+      throw DataError("rank " + std::to_string(from) + " sends more than " +
+                          std::to_string(kMostHeld) + " messages nobody asks for",
+                      from);
+    }
+    held_.push_back({from, head, {}});
+    held_.back().rides.append(rides);
+    ++held_of_[at(from)];
+  }
+
+  Held unhold(std::size_t i) {
+    Held held = std::move(held_[i]);
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+    --held_of_[at(held.from)];
+    return held;
+  }
+
+  void take_held(Flight& flight) {
+    for (std::size_t i = 0; i < flight.ins.size() && !held_.empty(); ++i)
+      for (std::size_t k = 0; k < held_.size(); ++k)
+        if (held_[k].from == flight.transfer->receives[i].from &&
+            held_[k].head.tag == flight.transfer->tag()) {
+          const Held held = unhold(k);
+          match(flight, i, held.head, held.rides.view());
+          break;
+        }
+  }
+
+  // A message for the i-th receive. What is wrong with it is said when its own transfer is tested.
+  void match(Flight& flight, std::size_t i, const Head& head, ByteView rides) {
+    const Receive& receive = flight.transfer->receives[i];
+    flight.ins[i].matched = true;
+    --flight.unmatched;
+    bool begun = false;
+    try {
+      const auto room = receive.room_for(head.length, flight.transfer->operation);
+      if (head.length <= mpi::kRidesAlong) return take(receive.from, rides, room);
+      const auto to = room_of(flight, i, room);
+      begun = true;
+      wire_->receive_payload(receive.from, to, head, flight.requests);
+      flight.peers.resize(flight.requests.size(), -1 - receive.from);
+    } catch (...) {
+      if (!flight.error) flight.error = std::current_exception();
+      if (!begun) wire_->waste_payload(receive.from, head);
     }
   }
 
-  // Whole pieces, then one that is shorter and may be empty: by it the receiver knows the end.
-  std::uint8_t* cut(int peer, bool incoming, std::uint8_t* at, std::size_t length) {
-    for (std::size_t from = 0; from <= length; from += piece_bytes_)
-      pieces_.push_back({peer, incoming, at + from,
-                         static_cast<int>(std::min(piece_bytes_, length - from)), length});
-    return at + length;
+  static void take(int from, ByteView rides, std::span<std::uint8_t> room) {
+    if (rides.size() != room.size())
+      throw DataError("rank " + std::to_string(from) + " sent a head without its message", from);
+    std::ranges::copy(rides, room.begin());
   }
 
-  void start() {
-    requests_.assign(pieces_.size(), MPI_REQUEST_NULL);
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const Piece& p = pieces_[i];
-      if (p.incoming)
-        check(MPI_Irecv(p.bytes, p.count, MPI_BYTE, p.peer, kTag, comm_, &requests_[i]),
-              "MPI_Irecv from rank " + std::to_string(p.peer));
-      else
-        check(MPI_Isend(p.bytes, p.count, MPI_BYTE, p.peer, kTag, comm_, &requests_[i]),
-              "MPI_Isend to rank " + std::to_string(p.peer));
-    }
+  // Memory that MPI may write as long as it likes: a Buffer can be taken away from the caller.
+  static std::span<std::uint8_t> room_of(Flight& flight, std::size_t i,
+                                         std::span<std::uint8_t> room) {
+    if (flight.transfer->receives[i].into || flight.transfer->keep_alive) return room;
+    flight.ins[i].to = room;
+    return flight.ins[i].staged.reset(room.size());
   }
 
-  void wait(const Deadline& deadline) {
-    std::vector<int> which(requests_.size());
-    std::vector<MPI_Status> statuses(requests_.size());
-    Patience patience;
-    for (std::size_t left = requests_.size(); left > 0;) {
+  // Whether all that was begun is done.
+  bool finish_requests(Flight& flight, const Transfer& transfer) const {
+    bool all = true;
+    for (std::size_t i = 0; i < flight.requests.size(); ++i) {
+      if (flight.requests[i] == MPI_REQUEST_NULL) continue;
       int done = 0;
-      const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &done,
-                                    which.data(), statuses.data());
-      if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
-      for (std::size_t i = 0; i < static_cast<std::size_t>(done); ++i)
-        finish(pieces_[static_cast<std::size_t>(which[i])], statuses[i], code, deadline);
-      left -= static_cast<std::size_t>(done);
-      if (done > 0) {
-        patience = {};
-      } else if (left > 0) {
-        const auto now = std::chrono::steady_clock::now();
-        if (hear() || now >= report_at(deadline)) report();
-        if (now >= deadline.at) give_up(deadline);
-        patience.pause();
+      const int peer = flight.peers[i] < 0 ? -1 - flight.peers[i] : flight.peers[i];
+      const int code = MPI_Test(&flight.requests[i], &done, MPI_STATUS_IGNORE);
+      if (code != MPI_SUCCESS)
+        mpi::check(code,
+                   (flight.peers[i] < 0 ? "receiving from rank " : "sending to rank ") +
+                       std::to_string(peer) + " (" + std::string(transfer.operation) + ")",
+                   peer);
+      all = all && done;
+    }
+    return all;
+  }
+
+  static void deliver(Flight& flight) {
+    for (const auto& in : flight.ins)
+      if (!in.to.empty()) std::ranges::copy(in.staged.view(), in.to.begin());
+    if (!flight.reduced.empty())
+      std::memcpy(flight.values.data(), flight.reduced.data(), flight.reduced.size());
+    flight.reduced.clear();
+    flight.values = {};
+  }
+
+  // Who has not sent, or has not received, what the transfer waits for.
+  static std::vector<int> outstanding(Transfer& transfer, bool incoming) {
+    auto& flight = transfer.state<Flight>();
+    std::vector<int> ranks;
+    if (incoming)
+      for (std::size_t i = 0; i < flight.ins.size(); ++i)
+        if (!flight.ins[i].matched) ranks.push_back(transfer.receives[i].from);
+    for (std::size_t i = 0; i < flight.requests.size(); ++i)
+      if (flight.requests[i] != MPI_REQUEST_NULL && (flight.peers[i] < 0) == incoming)
+        ranks.push_back(incoming ? -1 - flight.peers[i] : flight.peers[i]);
+    return ranks;
+  }
+
+  void check_left(Transfer& transfer) const {
+    if (std::ranges::none_of(left_, [](bool left) { return left; })) return;
+    for (const bool incoming : {true, false})
+      for (const int peer : outstanding(transfer, incoming))
+        if (left_[at(peer)])
+          throw lost_error({.lost = peer,
+                            .left = true,
+                            .peer = peer,
+                            .rank = rank(),
+                            .what = incoming ? "to send" : "to receive"},
+                           transfer.operation);
+  }
+
+  // Time to say for whom this rank waits: soon others give up, or one of them has said so.
+  bool is_late(const Flight& flight) const {
+    const std::chrono::duration<double> budget = flight.transfer->due - flight.began;
+    const std::chrono::duration<double> left = flight.transfer->due - Clock::now();
+    return left.count() <= std::min(5.0, budget.count() / 2) ||
+           std::ranges::any_of(needs_, [&](const Need& need) {
+             return need.peer != kNobody && need.attempt == flight.transfer->tag().attempt;
+           });
+  }
+
+  void report(Transfer& transfer, Flight& flight) noexcept {
+    flight.reported = true;
+    std::vector<int> ranks = outstanding(transfer, true);
+    if (ranks.empty()) ranks = outstanding(transfer, false);
+    if (ranks.empty()) return;
+    tell_all({.kind = Head::Kind::report,
+              .tag = {.attempt = transfer.tag().attempt},
+              .sequence = at(ranks.front())});
+  }
+
+  int behind(int peer, std::uint64_t attempt) const {
+    return lost_behind(peer, rank(), size(), [&](int of) {
+      const Need& need = needs_[at(of)];
+      return need.attempt == attempt ? need.peer : kNobody;
+    });
+  }
+
+  // Whom it does not reach does not hear it.
+  void tell_all(Head head, ByteView rides = {}) noexcept {
+    head.length = rides.size();
+    for (int to = 0; to < size(); ++to) {
+      if (to == rank()) continue;
+      try {
+        wire_->send(to, head, rides);
+      } catch (...) {
       }
     }
   }
 
-  // A piece is there: was it what we wait for?
-  void finish(const Piece& piece, const MPI_Status& status, int code, const Deadline& deadline) {
-    const int error = code == MPI_ERR_IN_STATUS ? status.MPI_ERROR : MPI_SUCCESS;
-    int kind = MPI_SUCCESS, count = piece.count;
-    MPI_Error_class(error, &kind);
-    if (error == MPI_SUCCESS && piece.incoming) MPI_Get_count(&status, MPI_BYTE, &count);
-    const std::string peer = "rank " + std::to_string(piece.peer);
-    const std::string end = " bytes that rank " + std::to_string(rank_) + " expects (" +
-                            std::string(deadline.operation) + ")";
-    if (kind == MPI_ERR_TRUNCATE)
-      throw TransportError(peer + " sent more than the " + std::to_string(piece.length) + end);
-    check(error, (piece.incoming ? "receiving from " : "sending to ") + peer + " (" +
-                     std::string(deadline.operation) + ")");
-    if (count != piece.count)
-      throw TransportError(peer + " sent less than the " + std::to_string(piece.length) + end);
-  }
-
-  // In time for the others to hear it before they give up.
-  static std::chrono::steady_clock::time_point report_at(const Deadline& deadline) {
-    const std::chrono::duration<double> before(std::min(5.0, deadline.seconds / 2));
-    return deadline.at - std::chrono::duration_cast<std::chrono::steady_clock::duration>(before);
-  }
-
-  // Tells all for whom this rank waits, once in a wait. What MPI thinks of it does not matter: the
-  // number stays where it is, and who is dead does not hear it.
-  void report() {
-    if (std::exchange(reported_, true)) return;
-    const int* peer = new int(*awaited().begin());
-    for (int to = 0; to < size_; ++to) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      if (to != rank_ &&
-          MPI_Isend(peer, 1, MPI_INT, to, kReportTag, comm_, &request) == MPI_SUCCESS)
-        MPI_Request_free(&request);
-    }
-  }
-
-  // Takes in what others have reported. Whether any has.
-  bool hear() {
-    for (bool any = false;; any = true) {
-      int waiting = 0;
-      MPI_Status status;
-      if (MPI_Iprobe(MPI_ANY_SOURCE, kReportTag, comm_, &waiting, &status) != MPI_SUCCESS ||
-          !waiting)
-        return any;
-      int peer = kNobody;
-      MPI_Recv(&peer, 1, MPI_INT, status.MPI_SOURCE, kReportTag, comm_, MPI_STATUS_IGNORE);
-      if (peer >= 0 && peer < size_) needs_[static_cast<std::size_t>(status.MPI_SOURCE)] = peer;
-    }
-  }
-
-  std::set<int> awaited(bool incoming) const {
-    std::set<int> ranks;
-    for (std::size_t i = 0; i < pieces_.size(); ++i)
-      if (requests_[i] != MPI_REQUEST_NULL && pieces_[i].incoming == incoming)
-        ranks.insert(pieces_[i].peer);
-    return ranks;
-  }
-
-  // Those who have not sent; only where all have, those who have not received.
-  std::set<int> awaited() const {
-    const std::set<int> senders = awaited(true);
-    return senders.empty() ? awaited(false) : senders;
-  }
-
-  [[noreturn]] void give_up(const Deadline& deadline) const {
-    const std::set<int> ranks = awaited();
-    const std::string what =
-        (awaited(true).empty() ? "to receive " : "to send ") + deadline.within();
-    std::set<int> lost;
-    for (const int rank : ranks)
-      lost.insert(lost_behind(rank, rank_, size_,
-                              [&](int r) { return needs_[static_cast<std::size_t>(r)]; }));
-    if (lost.size() == 1) {
-      const int one = *lost.begin();
-      throw TransportError(lost_sentence({.lost = one,
-                                          .left = false,
-                                          .peer = ranks.contains(one) ? one : *ranks.begin(),
-                                          .rank = rank_,
-                                          .what = what},
-                                         deadline));
-    }
-    std::vector<std::string> names;
-    for (const int rank : lost) names.push_back("rank " + std::to_string(rank));
-    throw TransportError(join(names) + " do not answer: rank " + std::to_string(rank_) +
-                         " waits for them " + what + " (" + std::string(deadline.operation) + ")");
-  }
-
-  // MPI may read and write the staging buffer as long as the process lives, so it is given up with
-  // the requests, those that can be cancelled and those that cannot.
-  void abandon() {
-    for (std::size_t i = 0; i < requests_.size(); ++i) {
-      if (requests_[i] == MPI_REQUEST_NULL) continue;
-      if (pieces_[i].incoming) MPI_Cancel(&requests_[i]);
-      MPI_Request_free(&requests_[i]);
-    }
-    static_cast<void>(new Buffer(std::move(staging_)));
-  }
-
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1;
-  std::size_t piece_bytes_;
-  Buffer staging_;  // kept from one exchange to the next
-  std::vector<Piece> pieces_;
-  std::vector<MPI_Request> requests_;
-  std::vector<int> needs_;  // by rank: for whom it has reported to wait
-  bool reported_ = false;
-  std::string failure_;
+  MpiOptions options_;
+  std::unique_ptr<mpi::Wire> wire_;
+  bool any_thread_ = true;
+  Attempts attempts_;
+  std::vector<Flight*> flights_;
+  std::vector<Held> held_;
+  std::vector<std::size_t> held_of_;    // by rank: how many
+  std::vector<std::uint32_t> numbers_;  // by rank: of the next payload to it
+  std::vector<bool> left_;              // by rank
+  std::vector<Need> needs_;             // by rank
+  bool reduce_lost_ = false;
+  mpi::Patience patience_;
 };
-
-bool started() {
-  int initialized = 0, finalized = 0;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  return initialized && !finalized;
-}
 
 std::unique_ptr<Transport> make(MPI_Comm comm, const MpiOptions& options) {
   if (options.piece_bytes < 1 || options.piece_bytes > 0x7fffffff)
@@ -293,10 +482,14 @@ std::unique_ptr<Transport> make(MPI_Comm comm, const MpiOptions& options) {
 }
 
 void need_mpi() {
-  if (!started()) throw UsageError("MPI is not started; an MpiSession or MPI_Init_thread does it");
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (!initialized || finalized)
+    throw UsageError("MPI is not started; an MpiSession or MPI_Init_thread does it");
 }
 
-const RegisterTransport mpi{{
+const RegisterTransport mpi_transport{{
     .name = "mpi",
     .summary = "Ranks as processes that mpirun starts, on one machine or many.",
     .paper = "",
@@ -306,26 +499,6 @@ const RegisterTransport mpi{{
 }  // namespace
 
 bool has_mpi() { return true; }
-
-MpiSession::MpiSession() {
-  if (started()) return;
-  int provided = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-  ours_ = true;
-  if (provided < MPI_THREAD_SERIALIZED) {
-    MPI_Finalize();
-    throw TransportError("this MPI does not let other threads than the main one call it");
-  }
-}
-
-MpiSession::~MpiSession() {
-  if (ours_ && started()) MPI_Finalize();
-}
-
-void MpiSession::abort(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
-  std::_Exit(status);
-}
 
 std::unique_ptr<Transport> make_mpi_transport(int communicator, const MpiOptions& options) {
   need_mpi();

@@ -30,13 +30,20 @@ class MpiSession {
 struct MpiOptions {
   double timeout_seconds = 60;        // for all ranks to come together
   std::size_t piece_bytes = 1 << 30;  // longer messages go in pieces; below 2^31, as MPI counts
+  // Sum floats by MPI_Iallreduce where an exchange asks for it: in MPI's order, which is not that
+  // of other transports. As MPI cannot take an all-reduce back, none can be made after an attempt
+  // that was aborted.
+  bool own_reduce = false;
 };
 
 // This process's end, over a duplicate of a communicator: no message of the host can meet one of
 // ours. All its ranks call this. The communicator is given by its Fortran handle, the one name of
-// it that is the same type in every MPI: MPI_Comm_c2f(comm), or comm.py2f() in Python. Messages are
-// copied in and out, so that none of the caller's memory is MPI's when a wait ends in an error.
-// After such an error the transport throws for ever. Throws UsageError where MPI is not started.
+// it that is the same type in every MPI: MPI_Comm_c2f(comm), or comm.py2f() in Python. Messages of
+// more than 4 KB go straight from the caller's memory where Transfer::keep_alive owns it, else from
+// one copy of it; they arrive straight in Buffers, and in other memory that keep_alive owns. What
+// is still under way when a flight is cancelled or an end destroyed is taken in when MPI ends.
+// Where the host has started MPI for its main thread alone, start may be called by that one only.
+// Throws UsageError where MPI is not started.
 std::unique_ptr<Transport> make_mpi_transport(int communicator, const MpiOptions& options = {});
 
 // The same over all processes of the run (MPI_COMM_WORLD).

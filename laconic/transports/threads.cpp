@@ -1,50 +1,59 @@
-// threads: a message is a pointer to the sender's bytes; the receiver copies them and tells the
-// sender, who waits.
+// threads: a message is a pointer to the sender's bytes, posted at the receiver's place; the
+// receiver copies them when it tests, and tells the sender.
 #include "laconic/transports/threads.h"
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 
-#include "laconic/base/errors.h"
+#include "laconic/transports/attempts.h"
+#include "laconic/transports/loss.h"
+#include "laconic/transports/posted.h"
 
 namespace laconic {
 namespace {
 
-// A sender's message. It is the sender's until it is done; who holds the sender's place may say
-// that it is.
-struct Message {
-  ByteView bytes;
-  bool done = false;
-};
+constexpr int kAnybody = -2;
 
-// Where a rank is reached and waits. All but the last is guarded by its mutex.
+// Where a rank is reached and waits. All but the last two are guarded by its mutex.
 struct Place {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::deque<Message*>> from;  // by sender: messages not yet taken
-  std::vector<bool> left;                  // by rank: will never answer again
-  std::size_t awaited = 0;                 // whom the rank waits for, or did last
+  Posted posted;  // for this rank, not yet taken
+  Attempts attempts;
+  bool news = false;       // something has happened since the last idle
+  int awaited = kAnybody;  // who alone can make news
   // Without whom the rank cannot go on, or could not when it failed: read by those it holds up.
   std::atomic<int> needs = kNobody;
+  std::atomic<bool> left = false;  // will never answer again
 
-  // Rank `by` has changed something here. Others' changes wake nobody up: with 256 ranks that all
-  // talk to each other, rounds took three times as long when they did.
-  void tell(std::size_t by) {
-    if (by == awaited) changed.notify_one();
+  // Others' changes than the awaited one's wake nobody up: with 256 ranks that all talk to each
+  // other, rounds took three times as long when they did.
+  void tell(int by) {
+    if (awaited == kAnybody || by == awaited) tell();
+  }
+  void tell() {
+    news = true;
+    changed.notify_one();
   }
 };
 
 struct Group {
-  explicit Group(int size) : places(static_cast<std::size_t>(size)) {
-    for (Place& place : places) {
-      place.from.resize(places.size());
-      place.left.resize(places.size());
-    }
-  }
+  explicit Group(int size) : places(static_cast<std::size_t>(size)) {}
   std::vector<Place> places;
+};
+
+// What a rank notes about a transfer of its own.
+struct Flight : Transfer::State {
+  struct Taken {
+    Message* message;
+    std::size_t receive;
+  };
+  std::vector<Message> messages;  // by send
+  std::size_t unsent = 0;         // guarded by the rank's place
+  std::vector<bool> received;
+  std::size_t unreceived = 0;
+  std::vector<Taken> taken;
 };
 
 class Threads : public Transport {
@@ -52,118 +61,230 @@ class Threads : public Transport {
   Threads(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
 
   ~Threads() override {
+    cancel_all();
+    mine().left = true;
     for (Place& place : group_->places) {
       const std::lock_guard lock(place.mutex);
-      place.left[index()] = true;
-      place.tell(index());
+      place.tell(rank_);
     }
+    drop([](const Message&) { return true; }, false);
   }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(group_->places.size()); }
 
- protected:
-  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
-                   const Deadline& deadline) override {
-    mine().needs = kNobody;
-    std::vector<Message> messages(sends.size());
-    Withdraw posted{*this, sends, messages};
-    for (; posted.count < sends.size(); ++posted.count) {
-      messages[posted.count].bytes = sends[posted.count].bytes;
-      Place& place = at(sends[posted.count].to);
+  std::uint64_t open_attempt() override {
+    const std::lock_guard lock(mine().mutex);
+    return mine().attempts.open();
+  }
+
+  void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
+    for (Place& place : group_->places) {
       const std::lock_guard lock(place.mutex);
-      place.from[index()].push_back(&messages[posted.count]);
-      place.tell(index());
+      place.attempts.abort(attempt, {rank_, culprit, reason});
+      place.tell();
     }
-    for (const Receive& receive : receives) take(receive, deadline);
-    for (std::size_t i = 0; i < sends.size(); ++i) await(messages[i], sends[i].to, deadline);
+  }
+
+  void poison(int culprit, std::string_view reason) override {
+    for (Place& place : group_->places) {
+      const std::lock_guard lock(place.mutex);
+      place.attempts.poison({rank_, culprit, reason});
+      place.tell();
+    }
+  }
+
+  void idle(std::chrono::steady_clock::time_point until) override {
+    std::unique_lock lock(mine().mutex);
+    if (tested_ > 0) mine().needs = waits_for_;
+    mine().changed.wait_until(lock, until, [&] { return mine().news; });
+    mine().news = false;
+    tested_ = 0;
+  }
+
+  void wake() override {
+    const std::lock_guard lock(mine().mutex);
+    mine().tell();
+  }
+
+  TransportError lost(Transfer& transfer, const Deadline& deadline) override {
+    std::unique_lock lock(mine().mutex);
+    const Outstanding of = outstanding(transfer);
+    lock.unlock();
+    return failure(of, " " + deadline.within(), deadline.operation);
+  }
+
+ protected:
+  void do_start(Transfer& transfer) override {
+    {
+      const std::lock_guard lock(mine().mutex);
+      mine().attempts.require_open(transfer.tag().attempt);
+    }
+    mine().needs = kNobody;
+    auto& flight = transfer.state<Flight>();
+    flight.received.assign(transfer.receives.size(), false);
+    flight.unreceived = transfer.receives.size();
+    flight.taken.reserve(transfer.receives.size());
+    flight.messages.resize(transfer.sends.size());
+    flight.unsent = transfer.sends.size();
+    for (std::size_t i = 0; i < transfer.sends.size(); ++i)
+      flight.messages[i] = {rank_, transfer.tag(), transfer.sends[i].bytes, &flight};
+    try {
+      for (std::size_t i = 0; i < transfer.sends.size(); ++i)
+        post(flight.messages[i], transfer.sends[i].to);
+    } catch (...) {
+      do_cancel(transfer);
+      throw;
+    }
+  }
+
+  bool do_test(Transfer& transfer) override {
+    auto& flight = transfer.state<Flight>();
+    {
+      const std::lock_guard lock(mine().mutex);
+      mine().awaited = kAnybody;  // until it is known what is still missing
+      find(transfer, flight);
+    }
+    copy(transfer, flight);
+    const std::lock_guard lock(mine().mutex);
+    if (flight.unreceived == 0 && flight.unsent == 0) {
+      mine().needs = kNobody;
+      return true;
+    }
+    mine().attempts.check(transfer.tag().attempt);
+    const Outstanding of = outstanding(transfer);
+    if (at(of.peer).left) throw failure(of, "", transfer.operation);
+    mine().awaited = tested_++ == 0 ? of.peer : kAnybody;
+    waits_for_ = of.peer;
+    return false;
+  }
+
+  // Takes back messages nobody took, and waits for those being copied.
+  void do_cancel(Transfer& transfer) noexcept override {
+    auto& flight = transfer.state<Flight>();
+    for (std::size_t i = 0; i < transfer.sends.size(); ++i) {
+      {
+        Place& place = at(transfer.sends[i].to);
+        const std::lock_guard lock(place.mutex);
+        if (place.posted.remove(flight.messages[i])) continue;
+      }
+      std::unique_lock lock(mine().mutex);
+      mine().awaited = kAnybody;
+      mine().changed.wait(lock, [&] { return flight.messages[i].free; });
+    }
+  }
+
+  void do_close(std::uint64_t attempt) override {
+    {
+      const std::lock_guard lock(mine().mutex);
+      mine().attempts.close(attempt);
+    }
+    drop([&](const Message& message) { return message.tag.attempt == attempt; }, true);
   }
 
  private:
-  std::size_t index() const { return static_cast<std::size_t>(rank_); }
   Place& at(int rank) const { return group_->places[static_cast<std::size_t>(rank)]; }
   Place& mine() const { return at(rank_); }
 
-  // Copies the next message of one rank.
-  void take(const Receive& receive, const Deadline& deadline) {
-    auto& queue = mine().from[static_cast<std::size_t>(receive.from)];
-    Message* message = nullptr;
+  void post(Message& message, int to) {
+    Place& place = at(to);
+    std::unique_lock lock(place.mutex);
+    if (place.left) return;  // test will say so
+    if (!place.attempts.is_closed(message.tag.attempt)) {
+      place.posted.add(message);
+      message.free = false;
+      return place.tell(rank_);
+    }
+    lock.unlock();
+    let_go(message, true);
+  }
+
+  // Messages for this rank that it will not take.
+  template <class Wanted>
+  void drop(Wanted wanted, bool delivered) const {
+    std::vector<Message*> late;
     {
-      std::unique_lock lock(mine().mutex);
-      wait(lock, receive.from, deadline, "to send", [&] { return !queue.empty(); });
-      message = queue.front();
-      queue.pop_front();
+      const std::lock_guard lock(mine().mutex);
+      mine().posted.drain(wanted, [&](Message& message) { late.push_back(&message); });
     }
-    const std::size_t sent = message->bytes.size();
-    if (sent == receive.bytes.size() && sent > 0)
-      std::memcpy(receive.bytes.data(), message->bytes.data(), sent);
-    {
-      Place& sender = at(receive.from);
-      const std::lock_guard lock(sender.mutex);
-      message->done = true;
-      sender.tell(index());
-    }
-    if (sent != receive.bytes.size())
-      throw TransportError("rank " + std::to_string(receive.from) + " sent " +
-                           std::to_string(sent) + " bytes where rank " + std::to_string(rank_) +
-                           " expects " + std::to_string(receive.bytes.size()) + " (" +
-                           std::string(deadline.operation) + ")");
+    for (Message* message : late) let_go(*message, delivered);
   }
 
-  void await(Message& message, int to, const Deadline& deadline) {
-    std::unique_lock lock(mine().mutex);
-    wait(lock, to, deadline, "to receive", [&] { return message.done; });
+  // The message's bytes are its sender's again.
+  void let_go(Message& message, bool delivered) const {
+    Place& sender = at(message.from);
+    const std::lock_guard lock(sender.mutex);
+    message.free = true;
+    message.delivered = delivered;
+    if (delivered) --static_cast<Flight*>(message.owner)->unsent;
+    sender.tell(rank_);
   }
 
-  // Waits at this rank's place for `peer` to do something.
-  template <class Done>
-  void wait(std::unique_lock<std::mutex>& lock, int peer, const Deadline& deadline,
-            const char* what, Done done) {
-    mine().awaited = static_cast<std::size_t>(peer);
-    mine().needs = peer;
-    while (!done()) {
-      if (has_left(peer)) fail(peer, what, "", deadline);
-      if (mine().changed.wait_until(lock, deadline.at) == std::cv_status::timeout && !done())
-        fail(peer, what, " " + deadline.within(), deadline);
-    }
-    mine().needs = kNobody;
+  // Takes the messages that are there for this transfer.
+  void find(const Transfer& transfer, Flight& flight) const {
+    flight.taken.clear();
+    for (std::size_t i = 0; i < transfer.receives.size(); ++i)
+      if (!flight.received[i])
+        if (Message* message = mine().posted.take(transfer.receives[i].from, transfer.tag()))
+          flight.taken.push_back({message, i});
   }
 
-  bool has_left(int rank) const { return mine().left[static_cast<std::size_t>(rank)]; }
-
-  [[noreturn]] void fail(int peer, const char* what, const std::string& when,
-                         const Deadline& deadline) const {
-    const int lost =
-        lost_behind(peer, rank_, size(), [&](int rank) { return at(rank).needs.load(); });
-    throw TransportError(lost_sentence(
-        {.lost = lost, .left = has_left(lost), .peer = peer, .rank = rank_, .what = what + when},
-        deadline));
-  }
-
-  // On the way out, takes back messages nobody took, and waits for those being copied: their bytes
-  // are the caller's.
-  struct Withdraw {
-    Threads& self;
-    std::span<const Send> sends;
-    std::vector<Message>& messages;
-    std::size_t count = 0;
-
-    ~Withdraw() {
-      for (std::size_t i = 0; i < count; ++i) {
-        {
-          Place& place = self.at(sends[i].to);
-          const std::lock_guard lock(place.mutex);
-          if (std::erase(place.from[self.index()], &messages[i]) > 0) continue;
-        }
-        std::unique_lock lock(self.mine().mutex);
-        self.mine().awaited = static_cast<std::size_t>(sends[i].to);
-        self.mine().changed.wait(lock, [&] { return messages[i].done; });
+  // A message that cannot be received is taken all the same, as are those behind it.
+  void copy(const Transfer& transfer, Flight& flight) const {
+    std::exception_ptr error;
+    for (const auto& [message, i] : flight.taken) {
+      try {
+        if (!error) copy(*message, transfer.receives[i], transfer.operation);
+      } catch (...) {
+        error = std::current_exception();
       }
+      let_go(*message, true);
+      flight.received[i] = true;
+      --flight.unreceived;
     }
+    if (error) std::rethrow_exception(error);
+  }
+
+  static void copy(const Message& message, const Receive& receive, std::string_view operation) {
+    const std::size_t length = message.bytes.size();
+    const auto room = receive.room_for(length, operation);
+    if (length > 0) std::memcpy(room.data(), message.bytes.data(), length);
+  }
+
+  struct Outstanding {
+    int peer;
+    bool sends;  // it has not sent; else it has not received
   };
+
+  // For whom the transfer waits: those who have not sent first.
+  static Outstanding outstanding(Transfer& transfer) {
+    const auto& flight = transfer.state<Flight>();
+    for (std::size_t i = 0; i < transfer.receives.size(); ++i)
+      if (!flight.received[i]) return {transfer.receives[i].from, true};
+    for (std::size_t i = 0; i < transfer.sends.size(); ++i)
+      if (!flight.messages[i].delivered) return {transfer.sends[i].to, false};
+    // Others were faster than the question: none is better than another.
+    return transfer.receives.empty() ? Outstanding{transfer.sends.front().to, false}
+                                     : Outstanding{transfer.receives.front().from, true};
+  }
+
+  TransportError failure(const Outstanding& of, const std::string& when,
+                         std::string_view operation) const {
+    const int lost =
+        lost_behind(of.peer, rank_, size(), [&](int rank) { return at(rank).needs.load(); });
+    return lost_error({.lost = lost,
+                       .left = at(lost).left,
+                       .peer = of.peer,
+                       .rank = rank_,
+                       .what = (of.sends ? "to send" : "to receive") + when},
+                      operation);
+  }
 
   std::shared_ptr<Group> group_;
   int rank_;
+  // What was tested since the last idle: how many transfers, and for whom the last of them waits.
+  std::size_t tested_ = 0;
+  int waits_for_ = kNobody;
 };
 
 const RegisterTransport threads{{

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "laconic/exchange/conversation.h"
 #include "laconic/recipes/outer.h"
 #include "tests/methods/courses.h"
 
@@ -127,8 +128,9 @@ TEST(LocalSteps, ReplicasMeetAfterEachRound) {
       EXPECT_EQ(after.wire_bytes > 0, t % 4 == 3) << t;
       EXPECT_EQ(method->residual_norm() > 0, t >= 3) << t;  // what the last round left
       EXPECT_EQ(method->replicas_equal(), t % 4 == 3) << t;
-      transport.all_gather({reinterpret_cast<const std::uint8_t*>(x.data()), kCount * 4}, all,
-                           kCount * 4, Deadline::in(10, "test"));
+      Conversation(transport, Deadline::in(3600, "test"))
+          .all_gather({reinterpret_cast<const std::uint8_t*>(x.data()), kCount * 4}, all,
+                      kCount * 4);
       for (const Buffer& other : all)
         EXPECT_EQ(std::ranges::equal(other.view(), all[0].view()), t % 4 == 3 || &other == &all[0]);
     }

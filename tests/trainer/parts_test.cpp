@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "laconic/base/file.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/trainer/batches.h"
 #include "laconic/trainer/buckets.h"
 #include "laconic/trainer/checkpoint.h"
@@ -299,7 +300,7 @@ TEST(Crew, AThreadThatCannotBeStartedEndsAll) {
     const auto wait_for_all = [&](Transport& end) {
       try {
         std::vector<float> values(8);
-        end.all_reduce(values, Deadline::in(3600, "test"));
+        Conversation(end, Deadline::in(3600, "test")).all_reduce(values);
       } catch (const TransportError&) {
         ++told;
         throw;
@@ -318,7 +319,7 @@ TEST(Crew, TheErrorThatStartedItIsThrown) {
               run_crew(make_thread_transports(3), [](Transport& end) {
                 if (end.rank() == 2) throw DataError("the cause");
                 std::vector<float> values(8);
-                end.all_reduce(values, Deadline::in(3600, "test"));
+                Conversation(end, Deadline::in(3600, "test")).all_reduce(values);
               });
             }),
             "the cause");

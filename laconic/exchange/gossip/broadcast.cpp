@@ -1,6 +1,8 @@
 // One frame to all neighbours.
 #include "laconic/exchange/gossip/broadcast.h"
 
+#include "laconic/exchange/conversation.h"
+
 namespace laconic {
 
 void swap_with(std::span<const Neighbour> peers, std::span<const ByteView> out,
@@ -8,12 +10,12 @@ void swap_with(std::span<const Neighbour> peers, std::span<const ByteView> out,
                const Deadline& deadline) {
   if (in.size() < peers.size()) in.resize(peers.size());
   std::vector<Send> sends;
-  std::vector<ReceiveSized> receives;
+  std::vector<Receive> receives;
   for (std::size_t i = 0; i < peers.size(); ++i) {
     sends.push_back({peers[i].rank, out[i]});
-    receives.push_back({peers[i].rank, &in[i]});
+    receives.push_back(Receive::sized(peers[i].rank, in[i], most));
   }
-  transport.exchange_sized(sends, receives, most, deadline);
+  Conversation(transport, deadline).exchange(sends, receives);
 }
 
 Broadcast::Broadcast(const MixerSetup& setup)

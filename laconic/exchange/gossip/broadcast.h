@@ -7,7 +7,6 @@
 namespace laconic {
 
 // Sends out[i] to the i-th peer and fills in[i] with what it sends, at most so many bytes each.
-// Lengths travel first, so a rank waits twice.
 void swap_with(std::span<const Neighbour> peers, std::span<const ByteView> out,
                std::vector<Buffer>& in, std::uint64_t most, Transport& transport,
                const Deadline& deadline);

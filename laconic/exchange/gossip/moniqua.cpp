@@ -9,6 +9,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/codecs/crc32c.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/exchange/gossip/mixer.h"
 #include "laconic/kernels/reduce.h"
 
@@ -124,11 +125,11 @@ class Moniqua : public Mixer {
     if (in_.size() < peers.size()) in_.resize(peers.size());
     for (std::size_t j = 0; j < peers.size(); ++j) {
       sends.push_back({peers[j].rank, mine_.view()});
-      receives.push_back({peers[j].rank, in_[j].reset(mine_.size())});
+      receives.push_back(Receive::exactly(peers[j].rank, in_[j].reset(mine_.size())));
     }
     const TrafficMeter meter(transport_);
-    transport_.exchange(sends, receives,
-                        Deadline::in(timeout_seconds_, "exchange of codes with neighbours"));
+    Conversation(transport_, Deadline::in(timeout_seconds_, "exchange of codes with neighbours"))
+        .exchange(sends, receives);
     meter.into(stats);
   }
 

@@ -6,14 +6,6 @@
 #include "laconic/base/file.h"
 
 namespace laconic::cli {
-namespace {
-
-std::uint64_t size_of(Dtype dtype) {
-  return dtype == Dtype::float64 ? 8 : dtype == Dtype::float16 ? 2 : 4;
-}
-
-}  // namespace
-
 NpyArray read_array(const std::string& path) {
   const Buffer bytes = read_file(path);
   return named(path, [&] { return read_npy(bytes.view()); });
@@ -47,7 +39,7 @@ double Sizes::bits_per_entry() const { return cli::bits_per_entry(wire_bytes, co
 
 Sizes sizes_of(const FrameHeader& header, std::size_t payload_bytes, std::size_t wire_bytes) {
   const std::uint64_t count = header.count();
-  return {count, count * size_of(header.dtype), payload_bytes, wire_bytes};
+  return {count, count * dtype_size(header.dtype), payload_bytes, wire_bytes};
 }
 
 double bits_per_entry(std::uint64_t bytes, std::uint64_t count) {

@@ -33,7 +33,7 @@ struct FrameFile {
 FrameFile read_frame_file(const std::string& path, const FrameLimits& limits, Scratch& scratch);
 
 Dtype frame_dtype(NpyDtype dtype);
-NpyDtype npy_dtype(Dtype dtype);
+NpyDtype npy_dtype(Dtype dtype);  // float32 for bfloat16, which .npy does not have
 
 // The words of docs/frame.md for one array: dense is what it takes uncompressed, in its own dtype.
 struct Sizes {

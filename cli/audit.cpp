@@ -98,8 +98,9 @@ Row row_of(const Frame& frame, const Section& section, const Slice& slice, Scrat
           .spec = frame.operators[section.operator_index].spec(),
           .count = section.count,
           .payload_bytes = size,
-          .header_bytes = varint_size(section.name.size()) + varint_size(section.count) +
-                          varint_size(section.operator_index << 1) + varint_size(size),
+          .header_bytes = varint_size(section.name.size()) + varint_size(0) +
+                          varint_size(section.count) + varint_size(section.operator_index << 2) +
+                          varint_size(size),
           .kept = kept_in(frame, section, scratch)};
 }
 
@@ -114,8 +115,7 @@ Audit run_audit(const Options& options, Scratch& scratch) {
   const Plan plan = make_plan(audit.recipe, model);
   const auto values = made_up_gradient(count_of(model), scratch.pool, Key(options.seed));
   // A step late in training: its number takes three bytes.
-  const FrameHeader header{
-      .seed = options.seed, .step = 1'000'000, .shape = {count_of(model)}, .first = 0};
+  const FrameHeader header{.seed = options.seed, .step = 1'000'000, .shape = {count_of(model)}};
   ModelFrame out;
   write_model(plan, values, header, out, scratch);
   const Frame frame = read_frame(out.bytes.view(), {.max_count = count_of(model)});

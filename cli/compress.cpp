@@ -33,7 +33,7 @@ void compress(const Options& options, const Globals& globals) {
 
   Buffer bytes;
   FrameWriter frame(bytes, header, {&op, 1});
-  const bool finite = frame.add(array.values, 0, header.keys(), scratch, "data");
+  const bool finite = frame.add(0, array.values, 0, header.keys(), scratch, "data");
   const std::size_t payload = frame.finish();
   write_file(options.out, bytes.view());
 

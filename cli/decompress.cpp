@@ -21,7 +21,7 @@ struct Options {
 // A section that is not finite is copied, not added: adding would turn -0 to 0 and change the bits
 // of some NaN.
 void decode(const Frame& frame, const Section& section, std::span<float> values, Scratch& scratch) {
-  if (section.finite) {
+  if (section.finite()) {
     add_section(frame, section, 1, values, scratch);
   } else {
     std::ranges::copy(section.bytes, reinterpret_cast<std::uint8_t*>(values.data()));

@@ -49,7 +49,7 @@ void print_row(const std::string& spec, std::span<const float> x, Scratch& scrat
   const FrameHeader header{.shape = {x.size()}};
   Buffer bytes;
   FrameWriter writer(bytes, header, {&op, 1});
-  writer.add(x, 0, header.keys(), scratch);
+  writer.add(0, x, 0, header.keys(), scratch);
   const std::size_t payload = writer.finish();
   const Sizes sizes = sizes_of(header, payload, bytes.size());
   fmt::print("  {:<28} {:>14.3f} {:>8.2f}x {:>16.3g}   {}\n", spec, sizes.bits_per_entry(),

@@ -19,6 +19,11 @@ struct Options {
   bool json = false;
 };
 
+const char* state_note(SectionState state) {
+  if (state == SectionState::not_finite) return " (not finite)";
+  return state == SectionState::rests ? " (rests)" : "";
+}
+
 // What a frame's operators wrote, section by section.
 using KeptList = std::vector<std::optional<Kept>>;
 
@@ -43,7 +48,8 @@ Json to_json(const Frame& frame, const Section& section, const std::optional<Kep
                {"spec", frame.operators[section.operator_index].spec()},
                {"bytes", section.bytes.size()},
                {"bits_per_entry", bits_per_entry(section.bytes.size(), section.count)},
-               {"finite", section.finite}};
+               {"finite", section.finite()},
+               {"rests", section.rests()}};
   json["kept"] = kept ? Json(kept->entries) : Json();
   json["codec"] = kept ? Json(kept->codec) : Json();
   return json;
@@ -66,9 +72,12 @@ Json to_json(const Frame& frame, const Sizes& sizes, const KeptList& kept) {
   json["seed"] = frame.header.seed;
   json["step"] = frame.header.step;
   json["rank"] = frame.header.rank;
+  json["ranks"] = frame.header.ranks;
   json["dtype"] = dtype_name(frame.header.dtype);
   json["shape"] = frame.header.shape;
   json["finite"] = frame.finite();
+  json["complete"] = frame.covers_all();
+  json["crc"] = frame.crc;
   json["operators"] = operators_json(frame);
   json["sections"] = Json::array();
   for (std::size_t i = 0; i < frame.sections.size(); ++i)
@@ -85,8 +94,7 @@ void print_sections(const Frame& frame, const KeptList& kept) {
                shortened(section.name, 16), with_commas(section.first), with_commas(section.count),
                kept[i] ? with_commas(kept[i]->entries) : "all", with_commas(section.bytes.size()),
                bits_per_entry(section.bytes.size(), section.count), kept[i] ? kept[i]->codec : "",
-               frame.operators[section.operator_index].spec(),
-               section.finite ? "" : " (not finite)");
+               frame.operators[section.operator_index].spec(), state_note(section.state));
   }
 }
 
@@ -105,8 +113,10 @@ void print_frame(const std::string& path, const Frame& frame, const Sizes& sizes
   fmt::print("  array     {} {}, {} entries{}\n", dtype_name(header.dtype),
              shape_text(header.shape), with_commas(sizes.count),
              frame.finite() ? "" : ", some of them NaN or Inf");
+  if (!frame.covers_all()) fmt::print("            a part of it: see the sections\n");
   print_operators(frame);
-  fmt::print("  seed {}, step {}, rank {}\n", header.seed, header.step, header.rank);
+  fmt::print("  seed {}, step {}, rank {}{}\n", header.seed, header.step, header.rank,
+             header.ranks > 0 ? fmt::format(" of {}", header.ranks) : "");
   fmt::print("  payload   {} bytes\n", with_commas(sizes.payload_bytes));
   fmt::print("  wire      {} bytes, {:.2f}x, {:.3f} bits per entry\n",
              with_commas(sizes.wire_bytes), sizes.ratio(), sizes.bits_per_entry());

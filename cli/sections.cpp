@@ -48,14 +48,15 @@ double Kept::bits_per_position() const {
 
 std::optional<Kept> kept_in(const Frame& frame, const Section& section, Scratch& scratch) {
   const Operator& op = frame.operators[section.operator_index];
-  if (!section.finite) return {};
+  if (section.state != SectionState::coded) return {};
   const auto [selector, codec] = choice_of(op);
   if (!selector) return {};
   if (section.count == 0) return Kept{0, 0, codec_in({}, codec)};
-  op.check(section.bytes, section.count, scratch);
+  Decoder decoder;
+  op.open(section.bytes, section.count, Keys(), scratch, decoder);
   Buffer positions;
-  selector->write(scratch.kept.view(), section.count, positions);
-  return Kept{scratch.kept.size(), positions.size(), codec_in(section.bytes, codec)};
+  selector->write(decoder.positions(), section.count, positions);
+  return Kept{decoder.positions().size(), positions.size(), codec_in(section.bytes, codec)};
 }
 
 std::vector<Rule> parse_rules(const std::vector<std::string>& texts) {
@@ -72,8 +73,8 @@ void write_model(const Plan& plan, std::span<const float> values, const FrameHea
   Stopwatch watch;
   for (std::size_t i = 0; i < plan.layout.size(); ++i) {
     const Slice& slice = plan.layout[i];
-    frame.add(values.subspan(slice.offset, slice.count), plan.operator_of[i], header.keys(),
-              scratch);
+    frame.add(slice.offset, values.subspan(slice.offset, slice.count), plan.operator_of[i],
+              header.keys(), scratch);
     out.seconds.push_back(watch.lap());
   }
   out.payload_bytes = frame.finish();

@@ -19,7 +19,8 @@ struct Kept {
   double bits_per_position() const;  // 0 when there is none
 };
 
-// Checks a section. Nothing for operators without a selector and for sections that are not finite.
+// Checks a section. Nothing for operators without a selector and for sections it did not
+// write: those that are not finite or rest.
 std::optional<Kept> kept_in(const Frame& frame, const Section& section, Scratch& scratch);
 
 std::vector<Rule> parse_rules(const std::vector<std::string>& texts);

@@ -73,15 +73,20 @@ void operator_seeds(const Folder& folder) {
 }
 
 void write_frame(const Folder& folder, const std::string& name, FrameHeader header,
-                 const std::vector<std::string>& specs, std::vector<std::vector<float>> slices) {
+                 const std::vector<std::string>& specs, std::vector<std::vector<float>> slices,
+                 std::uint64_t gap = 0) {
   std::vector<Operator> operators;
   for (const auto& spec : specs) operators.push_back(parse_operator(spec));
   Scratch scratch;
   Buffer out;
   FrameWriter writer(out, header, operators);
-  for (std::size_t i = 0; i < slices.size(); ++i)
-    writer.add(slices[i], i % operators.size(), header.keys(), scratch,
+  std::uint64_t position = gap;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    writer.add(position, slices[i], i % operators.size(), header.keys(), scratch,
                i == 0 ? "" : "layer" + std::to_string(i));
+    position += slices[i].size() + gap;
+  }
+  if (gap > 0) writer.rest(position, 3, 0, "rests");
   writer.finish();
   Buffer seed;
   seed.append_number(std::uint8_t{1});  // mends the checksum, so that mutations get past it
@@ -94,11 +99,11 @@ void frame_seeds(const Folder& folder) {
     write_frame(folder, spec, {.seed = 1, .shape = {3, 7}}, {spec}, {entries(21)});
   write_frame(folder, "empty", {.shape = {0}}, {"natural"}, {});
   write_frame(folder, "scalar", {.shape = {}}, {"identity"}, {entries(1)});
-  write_frame(folder, "not-finite", {.rank = 300, .dtype = Dtype::float16, .shape = {2}},
+  write_frame(folder, "not-finite", {.rank = 300, .dtype = Dtype::bfloat16, .shape = {2}},
               {"natural"}, {{NAN, INFINITY}});
-  write_frame(folder, "several", {.step = 1000, .dtype = Dtype::float64, .shape = {70}, .first = 5},
+  write_frame(folder, "several", {.step = 1000, .ranks = 4, .dtype = Dtype::float64, .shape = {80}},
               {"natural+entropy", "half", "identity"},
-              {entries(21), entries(0), entries(9), {NAN, 1}, entries(7)});
+              {entries(21), entries(0), entries(9), {NAN, 1}, entries(7)}, 5);
 }
 
 // Positions by every codec: a few of many, with one long gap; and one of each 8.
@@ -278,6 +283,10 @@ void text_seeds(const Folder& folder) {
                      {"down.feedback/a", entries(5)},
                      {"gmc.parameters/b", {}}})
             .view());
+  write(4, "notes",
+        as_bytes(write_notes(
+            {.model = {{"w", {3, 5}}, {"b", {5}}}, .recipe = recipes().front(), .seed = 8})));
+  write(4, "notes-nested", as_bytes(R"({"recipe": {"training": [[[[{"a": {}}]]]]}})"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What else comes from outside: specs, recipes, .npy files and saved states.
+// What else comes from outside: specs, recipes, .npy files, saved states and the notes of ranks.
 // Input: u8 selects the reader, the rest is its bytes.
 #include <algorithm>
 
@@ -57,12 +57,23 @@ void state(ByteView bytes) {
   accepts([&] { require(redistribute({read, read}, 3).size() == 3, "three ranks get a state"); });
 }
 
+// Notes of a rank against good ones and against themselves, whoever comes first.
+void notes(ByteView bytes) {
+  static const std::string good =
+      write_notes({.model = {{"w", {3, 5}}}, .recipe = recipes().front(), .seed = 7});
+  const ByteView same[] = {bytes, bytes}, after[] = {as_bytes(good), bytes},
+                 before[] = {bytes, as_bytes(good)};
+  require(accepts_text([&] { compare_notes(same); }), "a rank agrees with itself");
+  const bool agreed = accepts_text([&] { compare_notes(after); });
+  require(agreed == accepts_text([&] { compare_notes(before); }), "agreement is mutual");
+}
+
 }  // namespace
 }  // namespace laconic::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace laconic::fuzz;
-  constexpr void (*kReaders[])(laconic::ByteView) = {spec, recipe, npy, state};
+  constexpr void (*kReaders[])(laconic::ByteView) = {spec, recipe, npy, state, notes};
   Input in(data, size);
   const auto reader = in.take<std::uint8_t>();
   kReaders[reader % std::size(kReaders)](in.rest());

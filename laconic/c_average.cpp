@@ -163,7 +163,7 @@ laconic_aggregator aggregator_of(const laconic_transport& host, const laconic_op
   return {std::move(transport), std::move(aggregator)};
 }
 
-laconic_stats stats_of(const StepStats& stats) {
+laconic_stats stats_of(const StepStats& stats, double residual_norm) {
   return {.struct_size = 0,
           .payload_bytes = stats.payload_bytes,
           .wire_bytes = stats.wire_bytes,
@@ -172,7 +172,7 @@ laconic_stats stats_of(const StepStats& stats) {
           .compress_seconds = stats.compress_seconds,
           .exchange_seconds = stats.exchange_seconds,
           .decompress_seconds = stats.decompress_seconds,
-          .residual_norm = stats.residual_norm,
+          .residual_norm = residual_norm,
           .finite = stats.finite};
 }
 
@@ -226,7 +226,7 @@ laconic_status laconic_average(laconic_aggregator* aggregator, float* gradient, 
     if (from.parameters) info.parameters = {from.parameters, count};
     if (stats) struct_size(stats, "stats");  // before the step, which cannot be undone
     const StepStats cost = run.average(values, info);
-    if (stats) write_struct(stats_of(cost), stats, "stats");
+    if (stats) write_struct(stats_of(cost, run.residual_norm()), stats, "stats");
   });
 }
 

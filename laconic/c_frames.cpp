@@ -7,6 +7,7 @@ using namespace laconic::c;
 static_assert(LACONIC_FLOAT32 == static_cast<int>(Dtype::float32));
 static_assert(LACONIC_FLOAT16 == static_cast<int>(Dtype::float16));
 static_assert(LACONIC_FLOAT64 == static_cast<int>(Dtype::float64));
+static_assert(LACONIC_BFLOAT16 == static_cast<int>(Dtype::bfloat16));
 
 struct laconic_frame {
   Frame frame;
@@ -24,8 +25,9 @@ FrameHeader header_of(const laconic_header* given, std::size_t count) {
   header.seed = from.seed;
   header.step = from.step;
   header.rank = from.rank;
-  if (from.dtype < LACONIC_FLOAT32 || from.dtype > LACONIC_FLOAT64)
-    throw UsageError("'header->dtype' is " + std::to_string(from.dtype) + "; allowed: 0 to 2");
+  header.ranks = from.ranks;
+  if (from.dtype < LACONIC_FLOAT32 || from.dtype > LACONIC_BFLOAT16)
+    throw UsageError("'header->dtype' is " + std::to_string(from.dtype) + "; allowed: 0 to 3");
   header.dtype = static_cast<Dtype>(from.dtype);
   if (!from.shape) return header;
   header.shape = shape_of(from.shape, from.ndim, "header->shape");
@@ -68,7 +70,7 @@ laconic_status laconic_frame_write(const laconic_operator* op, const float* x, s
     Buffer& out = need(scratch, "scratch").out;
     out.clear();
     FrameWriter frame(out, head, std::span(&need(op, "op").op, 1));
-    need(finite, "finite") = frame.add(values, 0, head.keys(), scratch->scratch);
+    need(finite, "finite") = frame.add(0, values, 0, head.keys(), scratch->scratch);
     frame.finish();
     deliver(out.view(), buffer, capacity, *size);
   });
@@ -93,13 +95,15 @@ laconic_status laconic_frame_describe(const laconic_frame* frame, laconic_frame_
                   .dtype = static_cast<int>(header.dtype),
                   .finite = from.finite(),
                   .complete = from.covers_all(),
-                  .first = header.first,
+                  .first = from.sections.empty() ? 0 : from.sections[0].first,
                   .seed = header.seed,
                   .step = header.step,
                   .rank = header.rank,
                   .payload_bytes = from.payload_bytes,
                   .wire_bytes = from.wire_bytes,
-                  .section_count = from.sections.size()},
+                  .section_count = from.sections.size(),
+                  .ranks = header.ranks,
+                  .crc = from.crc},
                  info, "info");
   });
 }
@@ -119,7 +123,8 @@ laconic_status laconic_frame_section(const laconic_frame* frame, size_t i,
                   .count = at.count,
                   .bytes = at.bytes.data(),
                   .size = at.bytes.size(),
-                  .finite = at.finite},
+                  .finite = at.finite(),
+                  .rests = at.rests()},
                  section, "section");
   });
 }

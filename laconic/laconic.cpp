@@ -11,7 +11,7 @@ Buffer compress(const Operator& op, std::span<const float> x, std::uint64_t seed
   header.shape = {x.size()};
   out.reserve(op.max_size(x.size()) + 128);
   FrameWriter frame(out, header, std::span(&op, 1));
-  frame.add(x, 0, header.keys(), scratch);
+  frame.add(0, x, 0, header.keys(), scratch);
   frame.finish();
   return out;
 }

@@ -183,6 +183,7 @@ typedef enum laconic_dtype {
   LACONIC_FLOAT32 = 0,
   LACONIC_FLOAT16 = 1,
   LACONIC_FLOAT64 = 2,
+  LACONIC_BFLOAT16 = 3,
 } laconic_dtype;
 
 // What a frame tells about its array.
@@ -192,6 +193,7 @@ typedef struct laconic_header {
   int dtype;  // a laconic_dtype
   size_t ndim;
   const uint64_t* shape;  // ndim extents whose product is the count; NULL: one dimension
+  uint64_t ranks;         // how many there are; 0: not said
 } laconic_header;
 
 // An upper bound on the bytes laconic_frame_write writes for `count` entries in ndim dimensions.
@@ -226,11 +228,13 @@ typedef struct laconic_frame_info {
   int dtype;              // a laconic_dtype
   int finite;             // 0: some section holds NaN or Inf
   int complete;           // 0: the sections are only a part of the array
-  uint64_t first;         // position of the first section in the array
+  uint64_t first;         // position of the first section in the array, 0 if there is none
   uint64_t seed, step, rank;
   uint64_t payload_bytes;  // of all sections
   uint64_t wire_bytes;     // of the whole frame
   size_t section_count;
+  uint64_t ranks;  // how many there are; 0: not said
+  uint32_t crc;    // the frame's checksum, which was verified
 } laconic_frame_info;
 
 // Pointers in the info are the frame's.
@@ -246,6 +250,7 @@ typedef struct laconic_section {
   const void* bytes;
   size_t size;  // of bytes
   int finite;   // 0: plain floats, some of them NaN or Inf
+  int rests;    // 1: no bytes; stands for zeros, and the sender's memory stayed as it was
 } laconic_section;
 
 // Section i. Pointers in it are the frame's.

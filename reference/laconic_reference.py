@@ -1,4 +1,4 @@
-"""Reads Laconic frames of data version 1 in plain Python, written from docs/frame.md only.
+"""Reads Laconic frames of data version 2 in plain Python, written from docs/frame.md only.
 
 Names are those of the page, and so is the order: words, head, table and foot, sections, selectors,
 codes of positions, bucket, quantisers, the coders levels and entropy. Specs follow what they name.
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 
-DATA_VERSION = 1
-DTYPES = ("float32", "float16", "float64")
+DATA_VERSION = 2
+DTYPES = ("float32", "float16", "float64", "bfloat16")
+STATES = ("coded", "not finite", "rests")
 MOST = 64  # operators, dimensions
 BLOCK = 4096  # entries that share a top
 CHUNK = 262144  # bytes of a plane that are coded together
@@ -178,7 +179,7 @@ class Section:
     position: int  # of its first entry in the array
     count: int
     operator: str
-    not_finite: bool
+    state: str
     data: bytes
 
 
@@ -190,9 +191,9 @@ class Frame:
     seed: int
     step: int
     rank: int
+    ranks: int  # 0: not said
     dtype: str
     extents: tuple
-    position: int  # of the first section
     sections: list
 
     @property
@@ -213,12 +214,12 @@ def read_frame(data, limit=LIMIT):
         seed=head.u64(),
         step=head.varint(),
         rank=head.varint(),
+        ranks=head.varint(),
         dtype=read_dtype(head),
         extents=read_extents(head, limit),
-        position=head.varint(),
         sections=[],
     )
-    require(frame.position <= frame.count, "the first section begins beyond the array")
+    require(not frame.ranks or frame.rank < frame.ranks, f"rank {frame.rank} of {frame.ranks}")
     read_sections(frame, table, head)
     return frame
 
@@ -269,25 +270,37 @@ def read_extents(head, limit):
 
 def read_sections(frame, table, body):
     """Reads the table and cuts `body` into its sections; neither may have a byte more."""
-    position = frame.position
+    end = 0
     for _ in range(table.varint()):
-        name, count, choice, length = table.text(), table.varint(), table.varint(), table.varint()
-        operator, not_finite = divmod(choice, 2)
-        require(count <= frame.count - position, "a section ends beyond the array")
+        name, gap, count = table.text(), table.varint(), table.varint()
+        choice, length = table.varint(), table.varint()
+        operator, state = divmod(choice, 4)
+        require(end + gap + count <= frame.count, "a section ends beyond the array")
         require(operator < len(frame.operators), f"there is no operator {operator}")
-        frame.sections.append(
-            Section(
-                name=name,
-                position=position,
-                count=count,
-                operator=frame.operators[operator],
-                not_finite=bool(not_finite),
-                data=body.take(length),
-            )
+        require(state < len(STATES), f"there is no state {state}")
+        section = Section(
+            name=name,
+            position=end + gap,
+            count=count,
+            operator=frame.operators[operator],
+            state=STATES[state],
+            data=body.take(length),
         )
-        position += count
+        require_length(section)
+        frame.sections.append(section)
+        end += gap + count
     table.end()
     body.end()
+
+
+def require_length(section):
+    """How long a section is follows from its state, unless it is coded."""
+    lengths = {"not finite": 4 * section.count, "rests": 0}
+    length = lengths.get(section.state, len(section.data))
+    require(
+        len(section.data) == length,
+        f"section at {section.position}: {section.state}, in {len(section.data)} bytes",
+    )
 
 
 # Sections
@@ -308,7 +321,9 @@ def decode_section(frame, section):
     """The entries of one section, as an array of binary32."""
     data = Reader(section.data, f"section at {section.position}")
     n = section.count
-    if section.not_finite:
+    if section.state == "rests":
+        return array("f", bytes(4 * n))
+    if section.state == "not finite":
         words = take_packed(data, n, 32)
         data.end()
         return array("f", struct.pack(f"={n}I", *words))  # a float does not keep every NaN's bits
@@ -1104,14 +1119,15 @@ def decode(data, limit=LIMIT):
 
 
 def describe(frame):
-    yield f"version {frame.version}, seed {frame.seed}, step {frame.step}, rank {frame.rank}"
+    yield f"version {frame.version}, seed {frame.seed}, step {frame.step}"
+    yield f"rank {frame.rank}" + (f" of {frame.ranks}" if frame.ranks else "")
     for tag, content in frame.extensions:
         yield f"extension {tag}: {len(content)} bytes"
     yield f"{frame.dtype} array {list(frame.extents)}, {frame.count} entries"
     yield f"{'position':>12} {'count':>12} {'bytes':>12}  operator name"
     for s in frame.sections:
-        finite = "not finite" if s.not_finite else ""
-        yield f"{s.position:12} {s.count:12} {len(s.data):12}  {s.operator!r} {s.name!r} {finite}"
+        state = "" if s.state == "coded" else s.state
+        yield f"{s.position:12} {s.count:12} {len(s.data):12}  {s.operator!r} {s.name!r} {state}"
 
 
 def main(arguments):

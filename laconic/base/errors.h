@@ -43,5 +43,9 @@ struct TransportError : Error {
   explicit TransportError(const std::string& message, int rank = kNobody)
       : Error(Status::transport, message, rank) {}
 };
+// Another rank has ended the attempt, and has not voted in it.
+struct Aborted : TransportError {
+  using TransportError::TransportError;
+};
 
 }  // namespace laconic

@@ -2,6 +2,7 @@
 #include "laconic/exchange/aggregator.h"
 
 #include "laconic/base/registry.h"
+#include "laconic/exchange/exchange.h"
 
 namespace laconic {
 namespace {
@@ -38,7 +39,8 @@ std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup) 
   const ExchangeInfo& info = registry().at(stages[0].name);
   const Args args(info.name, info.parameters, stages[0].args);
   require_way_back(info, setup);
-  return info.make(std::move(setup), args);
+  auto exchange = info.make(setup, args);
+  return std::make_unique<Aggregator>(std::move(setup), std::move(exchange));
 }
 
 void require_count(std::span<const float> gradient, const Model& model) {

@@ -1,5 +1,5 @@
 // Who talks to whom: an aggregator turns every rank's gradient into their mean, equal bit for bit
-// on every rank.
+// on every rank, part by part while the rest is still being computed. docs/pipeline.md tells how.
 #pragma once
 
 #include <functional>
@@ -7,42 +7,77 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "laconic/exchange/stats.h"
 #include "laconic/exchange/transport.h"
 #include "laconic/layout/layout.h"
 #include "laconic/memory/memory.h"
 
 namespace laconic {
 
-// What one step cost. Bytes are those that really crossed the transport.
-struct StepStats {
-  std::uint64_t payload_bytes = 0;  // of this rank's frame, without headers
-  std::uint64_t wire_bytes = 0;     // of this rank's frame
-  std::uint64_t traffic_bytes = 0;  // all this rank sent
-  std::uint64_t rounds = 0;         // how often it waited for others
-  std::uint64_t dense_bytes = 0;    // the gradient as float32
-  // Frames on their way to the mean, this rank's own, and frames that brought this rank the mean
-  // when it comes back compressed; who sent them does not matter, so a link's two directions show.
-  std::uint64_t up_bytes = 0, down_bytes = 0;
-  double compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0;
-  double update_seconds = 0;  // of optimisers, where the step has some
-  double residual_norm = 0;
-  bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
+// Some tensors whose gradients are final, wherever they lie. The arrays are the aggregator's from
+// submit until the step ends, and the means will stand there.
+struct Part {
+  std::span<const std::size_t> tensors;  // indices in the model
+  std::span<void* const> data;           // one array each
+  Dtype dtype = Dtype::float32;          // float32, bfloat16 or float16
+  std::span<const bool> rests = {};      // by tensor: its gradient is all zeros and it keeps its memory
 };
+
+// What became of the last step.
+enum class Outcome : std::uint8_t { none, committed, rolled_back, in_doubt };
+
+class Exchange;
+struct Setup;
 
 class Aggregator {
  public:
-  virtual ~Aggregator() = default;
+  Aggregator(Setup setup, std::unique_ptr<Exchange> exchange);
+  ~Aggregator();
 
-  // In: this rank's gradient; out: the mean over ranks. When some rank's gradient holds NaN or Inf,
-  // so does the mean, on every rank, stats.finite is false and the memory is as before. When it
-  // throws, memory and gradient are as before.
-  virtual StepStats average(std::span<float> gradient, const StepInfo& info) = 0;
+  // Starts a step, which all ranks do with the same `info.step`. A step before it that ended well
+  // and of which nothing was said is committed.
+  void begin(const StepInfo& info);
 
-  virtual State save() const = 0;
-  virtual void load(const State& state) = 0;
+  // Hands over a part and returns its number, counted from 0; all ranks submit the same tensors in
+  // the same order. Returns at once. From any thread.
+  std::size_t submit(const Part& part);
+
+  // Whether the part's means stand in its arrays. They are provisional until finish has returned:
+  // no optimiser may use them. The part that completes the model is done only after the vote.
+  // Throws what ended the step. From any thread.
+  bool poll(std::size_t part);
+  // Until then. Throws UsageError, naming them, when slices of it lack tensors not yet submitted.
+  void wait(std::size_t part);
+
+  // Ends the step on all ranks or on none. Tensors that were not submitted rest, if on all ranks. When
+  // some rank's gradient holds NaN or Inf, so does the mean, on every rank, stats.finite is false and
+  // the step is rolled back. When it throws, memory is as before, on every rank, and the arrays are
+  // undefined; the next begin tries again.
+  StepStats finish();
+
+  // After finish, before the next begin; only the last step can be undone.
+  void commit();
+  void rollback();
+
+  // Ends the step under way on all ranks, with this reason.
+  void abort(std::string_view why);
+
+  Outcome outcome() const;
+
+  // In: this rank's gradient; out: the mean over ranks. begin, one part, finish and commit.
+  StepStats average(std::span<float> gradient, const StepInfo& info);
+
+  // Length of what is still owed to the model: a pass over it.
+  double residual_norm() const;
+  // Throw UsageError while a step is open.
+  State save() const;
+  void load(const State& state);
+
+ private:
+  class Driver;
+  std::unique_ptr<Driver> driver_;
 };
 
 // The plan of all steps before `until`: a warm-up sends more than what comes after it.
@@ -51,7 +86,11 @@ struct Phase {
   Plan plan;
 };
 
-// What an aggregator is made from. Model, plans, seed and memory must be the same on all ranks.
+// Who moves the parts: a thread of the aggregator's own, or whoever calls submit, poll and finish.
+enum class Engine { thread, callers };
+
+// What an aggregator is made from. Model, plans, seed, memory and unit_bytes must be the same on all
+// ranks.
 struct Setup {
   Transport& transport;
   Model model;
@@ -65,6 +104,8 @@ struct Setup {
   std::uint64_t seed = 0;
   double timeout_seconds = 60;
   unsigned threads = 1;
+  Engine engine = Engine::callers;
+  std::size_t unit_bytes = std::size_t{1} << 20;  // of gradient: smaller parts travel together
 
   const Plan& plan_at(std::uint64_t step) const {
     for (const Phase& phase : warmup)
@@ -80,7 +121,7 @@ struct ExchangeInfo {
   bool has_way_back = false;          // asks Setup::down and down_memory
   bool own_form = false;              // sends no frames: operators and memory must be left out
   std::vector<StateRole> roles = {};  // what it remembers itself, beside its memory
-  std::function<std::unique_ptr<Aggregator>(Setup, const Args&)> make;
+  std::function<std::unique_ptr<Exchange>(const Setup&, const Args&)> make;
 };
 
 const std::vector<ExchangeInfo>& exchanges();
@@ -103,42 +144,19 @@ void require_identity(const Setup& setup, const std::string& exchange);
 class TrafficMeter {
  public:
   explicit TrafficMeter(const Transport& transport)
-      : transport_(transport), bytes_(transport.bytes_sent()), rounds_(transport.rounds()) {}
+      : transport_(&transport),
+        bytes_(transport.bytes_sent()),
+        messages_(transport.messages_sent()),
+        rounds_(transport.rounds()) {}
   void into(StepStats& stats) const {
-    stats.traffic_bytes = transport_.bytes_sent() - bytes_;
-    stats.rounds = transport_.rounds() - rounds_;
+    stats.traffic_bytes = transport_->bytes_sent() - bytes_;
+    stats.messages = transport_->messages_sent() - messages_;
+    stats.rounds = transport_->rounds() - rounds_;
   }
 
  private:
-  const Transport& transport_;
-  std::uint64_t bytes_, rounds_;
-};
-
-// Seconds since it was made or last asked.
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-// Undoes a step that does not reach commit.
-class Transaction {
- public:
-  explicit Transaction(Memory& memory) : memory_(&memory) {}
-  ~Transaction() {
-    if (memory_) memory_->rollback();
-  }
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
-  void commit() { std::exchange(memory_, nullptr)->commit(); }
-
- private:
-  Memory* memory_;
+  const Transport* transport_;
+  std::uint64_t bytes_, messages_, rounds_;
 };
 
 }  // namespace laconic

@@ -62,9 +62,9 @@ void Conversation::abort(int culprit, std::string_view reason) {
   if (!std::exchange(over_, true)) transport_.abort(attempt_, culprit, reason);
 }
 
-void Conversation::wait() {
+void Conversation::wait(Transfer& transfer) {
   try {
-    transport_.wait(transfer_, deadline_);
+    transport_.wait(transfer, deadline_);
   } catch (const Error& error) {
     abort(error.rank() == kNobody ? rank() : error.rank(), error.what());
     throw;
@@ -72,13 +72,17 @@ void Conversation::wait() {
 }
 
 void Conversation::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
-  if (sends.empty() && receives.empty()) return;
   transfer_.sends.assign(sends.begin(), sends.end());
   transfer_.receives.assign(receives.begin(), receives.end());
-  transfer_.operation = deadline_.operation;
-  transfer_.due = deadline_.at;
-  transport_.start({.attempt = attempt_}, transfer_);
-  wait();
+  exchange(transfer_);
+}
+
+void Conversation::exchange(Transfer& transfer) {
+  if (transfer.sends.empty() && transfer.receives.empty()) return;
+  transfer.operation = deadline_.operation;
+  transfer.due = deadline_.at;
+  transport_.start({.attempt = attempt_}, transfer);
+  wait(transfer);
 }
 
 void Conversation::all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most) {
@@ -105,7 +109,7 @@ void Conversation::reduce(std::span<float> values) {
   transfer_.operation = deadline_.operation;
   transfer_.due = deadline_.at;
   transport_.start_reduce({.attempt = attempt_}, values, transfer_);
-  wait();
+  wait(transfer_);
 }
 
 }  // namespace laconic

@@ -24,6 +24,8 @@ class Conversation {
   // Starts all sends and receives, then waits for all of them: no order among ranks can deadlock
   // it.
   void exchange(std::span<const Send> sends, std::span<const Receive> receives);
+  // The same with a transfer of the caller's, which keeps its memory.
+  void exchange(Transfer& transfer);
 
   // Everybody's bytes, by rank; all[rank()] is a copy of `mine`. Lengths may differ, up to `most`.
   void all_gather(ByteView mine, std::vector<Buffer>& all, std::uint64_t most);
@@ -40,7 +42,7 @@ class Conversation {
   void abort(int culprit, std::string_view reason);
 
  private:
-  void wait();
+  void wait(Transfer& transfer);
 
   Transport& transport_;
   Deadline deadline_;

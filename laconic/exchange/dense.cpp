@@ -1,55 +1,105 @@
-// dense: the uncompressed baseline, a ring all-reduce of float32.
-#include "laconic/exchange/aggregator.h"
-#include "laconic/exchange/conversation.h"
-#include "laconic/kernels/reduce.h"
+// dense: the uncompressed baseline, an all-reduce of float32.
+#include "laconic/exchange/exchange.h"
+#include "laconic/exchange/sums.h"
 
 namespace laconic {
 namespace {
 
-class Dense : public Aggregator {
+class DenseUnit : public Unit {
  public:
-  explicit Dense(Setup setup) : setup_(std::move(setup)), sum_(count_of(setup_.model)) {
+  DenseUnit(Transport& transport, bool ordered)
+      : rank_(transport.rank()),
+        ranks_(transport.size()),
+        native_(!ordered && transport.reduces() && ranks_ > 1) {}
+
+  void reset() override { begun_ = false; }
+
+  Move next(const Step& step, Transfer& transfer) override {
+    const bool first = !std::exchange(begun_, true);
+    if (first) copy(step);
+    if (native_) return first ? Move::reduce : Move::none;
+    if (first) sum_.begin(values_.span(), rank_, ranks_);
+    return sum_.next(transfer) ? Move::messages : Move::none;
+  }
+
+  std::span<float> values() override { return values_.span(); }
+  void open(const Step&) override {}
+
+  void mean(const Step& step, std::size_t place, std::size_t from,
+            std::span<float> block) override {
+    static_cast<void>(step);
+    const float weight = 1.0F / static_cast<float>(ranks_);
+    const float* sum = values_.data() + begin_[place] + from;
+    for (std::size_t i = 0; i < block.size(); ++i) block[i] = weight * sum[i];
+  }
+
+ private:
+  // The slices one after the other: an array of its own, which may be the transport's for a while
+  // after a step that failed.
+  void copy(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
+    std::size_t count = 0;
+    begin_.clear();
+    for (const std::size_t i : slices) {
+      begin_.push_back(count);
+      count += step.plan.layout[i].count;
+    }
+    values_.reset(count);
+    for (std::size_t place = 0; place < slices.size(); ++place) {
+      const Slice& slice = step.plan.layout[slices[place]];
+      float* to = values_.data() + begin_[place];
+      const float* from = step.gradient.floats(slice).load(0, slice.count, to);
+      if (from != to) std::copy_n(from, slice.count, to);
+    }
+    const std::size_t bytes = count * sizeof(float);
+    step.stats.payload_bytes += bytes;
+    step.stats.wire_bytes += bytes;
+    step.stats.up_bytes += bytes;
+  }
+
+  int rank_, ranks_;
+  bool native_, begun_ = false;
+  Array<float> values_;
+  std::vector<std::size_t> begin_;  // of each slice in values_
+  Sum sum_;
+};
+
+class Dense : public Exchange {
+ public:
+  Dense(const Setup& setup, const Args& args)
+      : setup_(setup), ordered_(args.text("order") == "ordered") {
     require_identity(setup_, "dense");
   }
 
-  StepStats average(std::span<float> gradient, const StepInfo&) override {
-    require_count(gradient, setup_.model);
-    StepStats stats{.payload_bytes = gradient.size_bytes(),
-                    .wire_bytes = gradient.size_bytes(),
-                    .dense_bytes = gradient.size_bytes(),
-                    .up_bytes = gradient.size_bytes()};
-    Stopwatch watch;
-    std::copy(gradient.begin(), gradient.end(),
-              sum_.begin());  // the gradient stays as it was should the ring fail
-    const TrafficMeter meter(setup_.transport);
-    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "all_reduce of gradients"))
-        .reduce(sum_);
-    meter.into(stats);
-    stats.exchange_seconds = watch.lap();
-    const float weight = 1.0F / static_cast<float>(setup_.transport.size());
-    for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = weight * sum_[i];
-    stats.finite = kernels::all_finite(gradient);
-    stats.decompress_seconds = watch.lap();
-    return stats;
+  const Plan& plan_at(std::uint64_t) const override { return setup_.plan; }
+  std::unique_ptr<Unit> make_unit() override {
+    return std::make_unique<DenseUnit>(setup_.transport, ordered_);
   }
-
+  bool framed() const override { return false; }
+  void begin(const StepInfo&) override {}
+  void commit(const Tensors&) override {}
+  double residual_norm() const override { return 0; }
   State save() const override { return {}; }
   void load(const State& state) override { expect_state(state, {}, {}); }
 
  private:
   Setup setup_;
-  std::vector<float> sum_;
+  bool ordered_;
 };
 
 const RegisterExchange dense{{
     .name = "dense",
-    .summary = "Ring all-reduce of float32, the uncompressed baseline; sends 2 (ranks - 1) / ranks "
+    .summary = "All-reduce of float32, the uncompressed baseline; sends 2 (ranks - 1) / ranks "
                "gradients.",
     .paper = "Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms",
-    .parameters = {},
+    .parameters = {{.name = "order",
+                    .fallback = "any",
+                    .choices = {"any", "ordered"},
+                    .help = "ordered: sums in rank order on every transport; any: by the "
+                            "transport's own all-reduce where it has one"}},
     .own_form = true,
-    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
-      return std::make_unique<Dense>(std::move(setup));
+    .make = [](const Setup& setup, const Args& args) -> std::unique_ptr<Exchange> {
+      return std::make_unique<Dense>(setup, args);
     },
 }};
 

@@ -2,111 +2,125 @@
 #include "laconic/exchange/frames.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "laconic/base/errors.h"
 
 namespace laconic {
 namespace {
 
-// Errors in what a rank sent say which rank.
-template <class Read>
-auto naming(std::uint64_t rank, std::uint64_t step, Read read) {
-  try {
-    return read();
-  } catch (const DataError& error) {
-    throw DataError("from rank " + std::to_string(rank) + " in step " + std::to_string(step) +
-                    ": " + error.what());
-  }
-}
-
-void expect(const Frame& frame, const FrameHeader& header, const Plan& plan, SliceRange slices) {
-  if (frame.header.rank != header.rank || frame.header.step != header.step ||
-      frame.header.seed != header.seed)
-    throw DataError("the frame is of rank " + std::to_string(frame.header.rank) + ", step " +
-                    std::to_string(frame.header.step) + ", seed " +
-                    std::to_string(frame.header.seed));
-  if (frame.operators != plan.operators || frame.header.shape != header.shape ||
-      frame.header.first != header.first || frame.sections.size() != slices.last - slices.first)
+void expect(const Frame& frame, const Leg& leg, int rank, Slices slices) {
+  const FrameHeader& header = frame.header;
+  if (header.rank != static_cast<std::uint64_t>(rank) || header.step != leg.step ||
+      header.seed != leg.seed || header.ranks != leg.ranks)
+    throw DataError("the frame is of rank " + std::to_string(header.rank) + " of " +
+                    std::to_string(header.ranks) + ", step " + std::to_string(header.step) +
+                    ", seed " + std::to_string(header.seed));
+  if (frame.operators != leg.plan.operators || header.shape.size() != 1 ||
+      header.shape[0] != leg.count || frame.sections.size() != slices.size())
     throw DataError("the frame has another operator or layout than this rank");
-  for (std::size_t i = slices.first; i < slices.last; ++i) {
-    const Section& section = frame.sections[i - slices.first];
-    if (section.count != plan.layout[i].count || section.operator_index != plan.operator_of[i])
-      throw DataError("the frame cuts the model otherwise at slice '" + plan.layout[i].name + "'");
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const Section& section = frame.sections[i];
+    const Slice& slice = leg.plan.layout[slices[i]];
+    if (section.first != slice.offset || section.count != slice.count ||
+        section.operator_index != leg.plan.operator_of[slices[i]])
+      throw DataError("the frame has other slices than this rank, which expects '" + slice.name +
+                      "'");
   }
 }
 
-// Makes `out` a frame; `add` adds one slice to it.
-template <class Add>
-std::size_t write(const Leg& leg, int rank, SliceRange slices, Buffer& out, Add add) {
-  const FrameHeader header = leg.header(rank, slices);
-  const Keys keys = header.keys();
-  out.clear();
-  FrameWriter frame(out, header, leg.plan.operators);
-  for (std::size_t i = slices.first; i < slices.last; ++i) add(frame, i, keys);
-  return frame.finish();
+// What a source stands for, as plain floats.
+void append_floats(const Source& source, Buffer& out) {
+  float a[kBlock], b[kBlock];
+  const bool kept = !source.kept.empty() && source.b != 0;
+  for (std::size_t from = 0; from < source.fresh.size(); from += kBlock) {
+    const std::size_t count = std::min(kBlock, source.fresh.size() - from);
+    const float* fresh = source.fresh.load(from, count, a);
+    const float* old = kept ? source.kept.load(from, count, b) : nullptr;
+    for (std::size_t i = 0; i < count; ++i)
+      out.append_number(source.a * fresh[i] + (old ? source.b * old[i] : 0.0F));
+  }
 }
 
 }  // namespace
 
-FrameHeader Leg::header(int rank, SliceRange slices) const {
-  FrameHeader header;
-  header.seed = seed;
-  header.step = step;
-  header.rank = static_cast<std::uint64_t>(rank);
-  header.shape = {count};
-  if (!slices.empty()) header.first = plan.layout[slices.first].offset;
-  return header;
+std::vector<std::size_t> all_slices(const Plan& plan) {
+  std::vector<std::size_t> all(plan.layout.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
 }
 
 // No step has this number, so no step's key is this one.
 std::uint64_t seed_of_way_back(std::uint64_t seed) { return Key(seed).fork(~0ULL).bits(0); }
 
-std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
-                        Memory& memory, const StepInfo& info, Scratch& scratch, Buffer& out) {
-  return write(leg, rank, slices, out, [&](FrameWriter& frame, std::size_t i, const Keys& keys) {
-    const Slice& slice = leg.plan.layout[i];
-    const auto wanted = memory.compensate(slice, x.subspan(slice.offset, slice.count), info);
-    if (frame.add(wanted, leg.plan.operator_of[i], keys, scratch))
-      memory.absorb(slice, {leg.plan.op(i), frame.last_section(), keys.at(slice.offset), scratch});
-  });
+void FrameOut::begin(const Leg& leg, int rank, Buffer& out) {
+  plan_ = &leg.plan;
+  header_.seed = leg.seed;
+  header_.step = leg.step;
+  header_.rank = static_cast<std::uint64_t>(rank);
+  header_.ranks = leg.ranks;
+  header_.shape.assign(1, leg.count);
+  keys_ = header_.keys();
+  if (hints_.size() < leg.plan.layout.size()) hints_.resize(leg.plan.layout.size());
+  out.clear();
+  writer_.begin(out, header_, leg.plan.operators);
 }
 
-std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
-                        Scratch& scratch, Buffer& out) {
-  return write(leg, rank, slices, out, [&](FrameWriter& frame, std::size_t i, const Keys& keys) {
-    const Slice& slice = leg.plan.layout[i];
-    frame.add(x.subspan(slice.offset, slice.count), leg.plan.operator_of[i], keys, scratch);
-  });
+bool FrameOut::add(std::size_t slice, Source source, Scratch& scratch) {
+  const Slice& place = plan_->layout[slice];
+  source.hint = &hints_[slice];
+  return writer_.add_section(
+      place.offset, place.count, plan_->operator_of[slice], [&](Buffer& out) {
+        const bool finite =
+            plan_->op(slice).encode(source, out, keys_.at(place.offset), scratch).finite;
+        if (!finite) append_floats(source, out);
+        return finite;
+      });
 }
 
-Frame read_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes) {
-  return naming(static_cast<std::uint64_t>(rank), leg.step, [&] {
-    Frame frame = read_frame(bytes, {.max_count = leg.count});
-    expect(frame, leg.header(rank, slices), leg.plan, slices);
-    return frame;
-  });
+void FrameOut::add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch) {
+  const Slice& place = plan_->layout[slice];
+  if (add(slice, memory.source(place, x), scratch))
+    memory.sent(place, {plan_->op(slice), writer_.last_section(), keys_.at(place.offset), scratch,
+                        own_});
 }
 
-Frame read_checked_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes,
-                            Scratch& scratch) {
-  Frame frame = read_frame_of(leg, rank, slices, bytes);
-  naming(frame.header.rank, frame.header.step, [&] { check_sections(frame, scratch); });
-  return frame;
+void FrameOut::add(std::size_t slice, const Floats& x, Scratch& scratch) {
+  add(slice, Source{.fresh = x}, scratch);
 }
 
-void add_frame(const Frame& frame, float weight, std::span<float> y, Scratch& scratch) {
-  naming(frame.header.rank, frame.header.step, [&] {
-    for (const Section& section : frame.sections)
-      add_section(frame, section, weight, y.subspan(section.first, section.count), scratch);
-  });
+void FrameOut::rest(std::size_t slice) {
+  const Slice& place = plan_->layout[slice];
+  writer_.rest(place.offset, place.count, plan_->operator_of[slice]);
+}
+
+void FrameIn::open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch) {
+  try {
+    read_frame(bytes, {.max_count = leg.count}, frame_);
+    expect(frame_, leg, rank, slices);
+    if (decoders_.size() < slices.size()) decoders_.resize(slices.size());
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      open_section(frame_, frame_.sections[i], scratch, decoders_[i]);
+  } catch (const DataError& error) {
+    throw DataError("from rank " + std::to_string(rank) + " in step " + std::to_string(leg.step) +
+                        ": " + error.what(),
+                    rank);
+  }
+}
+
+void FrameIn::add(float weight, std::span<float> y) const {
+  for (std::size_t i = 0; i < frame_.sections.size(); ++i) {
+    const Section& section = frame_.sections[i];
+    decoders_[i].add(0, section.count, weight, y.data() + section.first);
+  }
 }
 
 // Each slice at its largest, compressed or as it is; head and table take less than what is added
 // for them.
-std::uint64_t largest_frame(const Plan& plan, SliceRange slices) {
+std::uint64_t largest_frame(const Plan& plan, Slices slices) {
   std::uint64_t bytes = 1024;
   for (const Operator& op : plan.operators) bytes += op.spec().size() + 16;
-  for (std::size_t i = slices.first; i < slices.last; ++i)
+  for (const std::size_t i : slices)
     bytes +=
         std::max(plan.op(i).max_size(plan.layout[i].count), plan.layout[i].count * sizeof(float)) +
         32;

@@ -1,4 +1,4 @@
-// Slices as frames: written from a gradient and its memory, read and compared with what this rank
+// Slices as frames: written from a gradient and its memory, opened and compared with what this rank
 // expects, added up.
 #pragma once
 
@@ -7,49 +7,75 @@
 
 namespace laconic {
 
-// Neighbouring slices of a plan, `last` not among them.
-struct SliceRange {
-  std::size_t first = 0, last = 0;
+// Slices of a plan by their index, ascending.
+using Slices = std::span<const std::size_t>;
 
-  bool empty() const { return first == last; }
-};
-
-inline SliceRange all_slices(const Plan& plan) { return {0, plan.layout.size()}; }
+std::vector<std::size_t> all_slices(const Plan& plan);
 
 // What all ranks' frames of one leg of a step have in common. Legs of one step differ in their
 // seed, so that no draw is made twice.
 struct Leg {
   const Plan& plan;
   std::uint64_t seed, step;
-  std::size_t count;  // entries of the model
-
-  FrameHeader header(int rank, SliceRange slices) const;
+  std::size_t count;      // entries of the model
+  std::size_t ranks = 0;  // 0: not said
 };
 
 // The seed of the leg that carries sums back.
 std::uint64_t seed_of_way_back(std::uint64_t seed);
 
-// Makes `out` a frame of these slices of x, an array over the whole model: what memory wants sent
-// is encoded, and memory learns what will arrive. Memory has begun the step. Returns the payload.
-std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
-                        Memory& memory, const StepInfo& info, Scratch& scratch, Buffer& out);
+// A frame that is being written. Used again, it allocates nothing.
+class FrameOut {
+ public:
+  // Makes `out` a frame. Leg, plan and buffer stay until finish.
+  void begin(const Leg& leg, int rank, Buffer& out);
 
-// The same where nothing is remembered between steps.
-std::size_t write_frame(const Leg& leg, int rank, SliceRange slices, std::span<const float> x,
-                        Scratch& scratch, Buffer& out);
+  // Adds a slice of the plan, in ascending order: what memory wants sent for x is encoded, and
+  // memory learns what will arrive. A slice that is not finite travels as it is and is marked.
+  void add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch);
+  // The same where nothing is remembered between steps.
+  void add(std::size_t slice, const Floats& x, Scratch& scratch);
+  // A slice of which this rank sends nothing and remembers what it has.
+  void rest(std::size_t slice);
 
-// Throws DataError, naming rank and step, unless the bytes are what that rank must have written.
-Frame read_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes);
+  // Returns the payload: the bytes of all sections.
+  std::size_t finish() { return writer_.finish(); }
 
-// The same with every section checked: adding the frame cannot fail any more.
-Frame read_checked_frame_of(const Leg& leg, int rank, SliceRange slices, ByteView bytes,
-                            Scratch& scratch);
+ private:
+  bool add(std::size_t slice, Source source, Scratch& scratch);
 
-// y += weight * the frame's values; y is over the whole model. Throws DataError like read_frame_of:
-// some of the frame may have been added then.
-void add_frame(const Frame& frame, float weight, std::span<float> y, Scratch& scratch);
+  const Plan* plan_ = nullptr;
+  FrameHeader header_;
+  FrameWriter writer_;
+  Keys keys_;
+  Decoder own_;
+  std::vector<Hint> hints_;  // by slice
+};
+
+// A frame that was opened: checked to its last bit, so that adding it cannot fail. Used again, it
+// allocates nothing.
+class FrameIn {
+ public:
+  // Throws DataError, naming rank and step, unless the bytes are what that rank must have written of
+  // these slices. The bytes stay until the frame is not used any more.
+  void open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch);
+
+  bool finite() const { return frame_.finite(); }
+  std::uint32_t crc() const { return frame_.crc; }
+  std::size_t bytes() const { return frame_.wire_bytes; }
+
+  // The place-th of its slices.
+  const Decoder& slice(std::size_t place) const { return decoders_[place]; }
+
+  // y += weight * the frame's values; y is over the whole model.
+  void add(float weight, std::span<float> y) const;
+
+ private:
+  Frame frame_;
+  std::vector<Decoder> decoders_;
+};
 
 // More bytes than any frame of these slices has.
-std::uint64_t largest_frame(const Plan& plan, SliceRange slices);
+std::uint64_t largest_frame(const Plan& plan, Slices slices);
 
 }  // namespace laconic

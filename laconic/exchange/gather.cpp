@@ -1,87 +1,107 @@
-// gather: every rank sends its frame to every other, and each adds them all up. This file is the
-// whole walk:
+// gather: every rank sends its frame to every other, and each adds them all up. This file and the
+// driver are the whole walk:
 //
 //   gradients -> layout -> memory -> operators -> codecs -> frame -> transport
 //                                                                        |
 //   gradients <- memory <- mean <- operators (add) <- codecs <- frame <--+
 #include <algorithm>
 
-#include "laconic/exchange/aggregator.h"
-#include "laconic/exchange/conversation.h"
-#include "laconic/exchange/frames.h"
+#include "laconic/exchange/exchange.h"
 
 namespace laconic {
 namespace {
 
-class Gather : public Aggregator {
+class Gather : public WithMemory {
  public:
-  explicit Gather(Setup setup)
-      : setup_(std::move(setup)),
-        memory_(make_memory(setup_.memory, setup_.model, setup_.plan)),
-        largest_frame_(largest_frame(setup_.plan, all_slices(setup_.plan))),
-        scratch_(setup_.threads),
-        sum_(count_of(setup_.model)) {
-    for (const Phase& phase : setup_.warmup) {
-      require_fit(setup_.memory, phase.plan);
-      largest_frame_ = std::max(largest_frame_, largest_frame(phase.plan, all_slices(phase.plan)));
-    }
-  }
+  explicit Gather(const Setup& setup) : WithMemory(setup, setup.plan), setup_(setup) {}
 
-  StepStats average(std::span<float> gradient, const StepInfo& given) override {
-    require_count(gradient, setup_.model);
-    StepInfo info = given;
-    info.ranks = static_cast<std::size_t>(setup_.transport.size());
-    StepStats stats{.dense_bytes = gradient.size_bytes()};
-    Stopwatch watch;
-    Transaction step(*memory_);
-    const Plan& plan = setup_.plan_at(info.step);
-    const Leg leg{plan, setup_.seed, info.step, gradient.size()};
-    const SliceRange slices = all_slices(plan);
-
-    // Each slice: what memory wants sent is encoded, and memory learns what will arrive.
-    memory_->begin(gradient, info);
-    stats.payload_bytes = write_frame(leg, setup_.transport.rank(), slices, gradient, *memory_,
-                                      info, scratch_, mine_);
-    stats.wire_bytes = stats.up_bytes = mine_.size();
-    stats.compress_seconds = watch.lap();
-
-    const TrafficMeter meter(setup_.transport);
-    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "all_gather of frames"))
-        .all_gather(mine_.view(), received_, largest_frame_);
-    meter.into(stats);
-    stats.exchange_seconds = watch.lap();
-
-    // In rank order: floating-point sums depend on it, and every rank must get the same. The sum is
-    // a buffer of its own, so a section that turns out to be bad leaves the gradient as it was.
-    std::ranges::fill(sum_, 0.0F);
-    for (int rank = 0; rank < setup_.transport.size(); ++rank) {
-      const ByteView bytes = received_[static_cast<std::size_t>(rank)].view();
-      const Frame frame = read_frame_of(leg, rank, slices, bytes);
-      add_frame(frame, 1.0F / static_cast<float>(info.ranks), sum_, scratch_);
-      stats.finite &= frame.finite();
-    }
-    std::ranges::copy(sum_, gradient.begin());
-    if (stats.finite) {
-      memory_->finish(gradient, info);
-      step.commit();
-    }
-    stats.decompress_seconds = watch.lap();
-    stats.residual_norm = memory_->residual_norm();
-    return stats;
-  }
-
-  State save() const override { return memory_->save(); }
-  void load(const State& state) override { memory_->load(state); }
+  const Plan& plan_at(std::uint64_t step) const override { return setup_.plan_at(step); }
+  std::unique_ptr<Unit> make_unit() override;
 
  private:
   Setup setup_;
-  std::unique_ptr<Memory> memory_;
-  std::uint64_t largest_frame_;
-  Scratch scratch_;
+};
+
+class GatherUnit : public Unit {
+ public:
+  GatherUnit(const Setup& setup, Memory& memory)
+      : setup_(setup),
+        memory_(memory),
+        rank_(setup.transport.rank()),
+        ranks_(setup.transport.size()),
+        received_(static_cast<std::size_t>(ranks_)),
+        frames_(received_.size()) {}
+
+  void reset() override { sent_ = false; }
+
+  Move next(const Step& step, Transfer& transfer) override {
+    if (std::exchange(sent_, true)) return Move::none;
+    write(step);
+    transfer.clear();
+    const std::uint64_t most = largest_frame(step.plan, slices);
+    for (int i = 1; i < ranks_; ++i) {
+      const int to = (rank_ + i) % ranks_, from = (rank_ + ranks_ - i) % ranks_;
+      transfer.sends.push_back({to, mine_.view()});
+      transfer.receives.push_back(
+          Receive::sized(from, received_[static_cast<std::size_t>(from)], most));
+    }
+    return Move::messages;
+  }
+
+  void open(const Step& step) override {
+    const Timed timed(step.stats.decompress_seconds);
+    const Leg leg = leg_of(step);
+    inputs_ = 0;
+    for (std::size_t rank = 0; rank < frames_.size(); ++rank) {
+      const int from = static_cast<int>(rank);
+      const ByteView bytes = from == rank_ ? mine_.view() : received_[rank].view();
+      frames_[rank].open(leg, from, slices, bytes, step.scratch);
+      inputs_ = hash_of(inputs_, frames_[rank].crc());
+      step.stats.finite &= frames_[rank].finite();
+    }
+  }
+
+  // In rank order: floating-point sums depend on it, and every rank must get the same.
+  void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
+    std::ranges::fill(block, 0.0F);
+    for (const FrameIn& frame : frames_)
+      frame.slice(place).add(from, from + block.size(), 1.0F / static_cast<float>(ranks_),
+                             block.data());
+  }
+
+  std::uint32_t inputs() const override { return inputs_; }
+
+ private:
+  Leg leg_of(const Step& step) const {
+    return {step.plan, setup_.seed, step.info.step, step.gradient.places().entries(),
+            frames_.size()};
+  }
+
+  // Each slice: what memory wants sent is encoded, and memory learns what will arrive.
+  void write(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
+    const Leg leg = leg_of(step);
+    out_.begin(leg, rank_, mine_);
+    add_slices(out_, step, slices, memory_);
+    step.stats.payload_bytes += out_.finish();
+    step.stats.wire_bytes += mine_.size();
+    step.stats.up_bytes += mine_.size();
+  }
+
+  const Setup& setup_;
+  Memory& memory_;
+  int rank_, ranks_;
+  bool sent_ = false;
+  FrameOut out_;
   Buffer mine_;
   std::vector<Buffer> received_;
-  std::vector<float> sum_;
+  std::vector<FrameIn> frames_;
+  std::uint32_t inputs_ = 0;
 };
+
+std::unique_ptr<Unit> Gather::make_unit() {
+  return std::make_unique<GatherUnit>(setup_, *memory_);
+}
 
 const RegisterExchange gather{{
     .name = "gather",
@@ -89,8 +109,8 @@ const RegisterExchange gather{{
     .paper = "all-gather of compressed gradients, as in Xu et al., GRACE",
     .parameters = {},
     .follows_warmup = true,
-    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
-      return std::make_unique<Gather>(std::move(setup));
+    .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
+      return std::make_unique<Gather>(setup);
     },
 }};
 

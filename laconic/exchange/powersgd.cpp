@@ -4,19 +4,19 @@
 //   M = g + e; P = mean(M Q); P = orthonormal(P); Q = mean(M^T P); Mhat = P Q^T; e = M - Mhat
 //
 // Both products are linear in M, so the means are those of the mean matrix however ranks share it
-// out, and an all-reduce makes them. What is too small to gain, vectors first of all, travels as it
+// out, and sums over ranks make them. What is too small to gain, vectors first of all, travels as it
 // is with the first factor. Invariant: n times all Mhat, plus what all ranks owe, is the sum of all
-// gradients.
+// gradients. With a loss scale S, M = g + S e and e = (M - Mhat) / S.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/aggregator.h"
-#include "laconic/exchange/conversation.h"
+#include "laconic/exchange/exchange.h"
+#include "laconic/exchange/sums.h"
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/low_rank.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/memory/store.h"
 
 namespace laconic {
 namespace {
@@ -25,17 +25,6 @@ namespace {
 constexpr std::uint64_t kStarts = ~1ULL, kReplacements = ~2ULL;
 
 const std::string kOwed = "powersgd", kStart = "powersgd.start";  // roles in the state
-
-// A tensor, and where its factors begin in the arrays of all factors.
-struct Factors {
-  Slice slice;
-  MatrixShape shape;  // rank 0: sent as it is, in place of the left factor
-  std::size_t left = 0, right = 0;
-
-  bool thin() const { return shape.rank > 0; }
-  std::size_t left_count() const { return thin() ? shape.rows * shape.rank : slice.count; }
-  std::size_t right_count() const { return shape.cols * shape.rank; }
-};
 
 void require_tensors(const Setup& setup) {
   require_identity(setup, "powersgd");
@@ -46,165 +35,243 @@ void require_tensors(const Setup& setup) {
     throw UsageError("exchange 'powersgd' takes each tensor as one matrix; allowed: layout tensor");
 }
 
-class PowerSgd : public Aggregator {
+// Factors of up to so many columns, where they have fewer entries than the matrix; else rank 0: sent
+// as it is, in place of the left factor.
+MatrixShape shape_of(const Slice& slice, std::size_t rank) {
+  const std::size_t most = std::min({rank, slice.rows, slice.cols});
+  const bool gains = most * (slice.rows + slice.cols) < slice.count;
+  return {slice.rows, slice.cols, gains ? most : 0};
+}
+
+// The right factors, by the tensor's name.
+Model right_model(const Setup& setup, std::size_t rank) {
+  Model model;
+  for (const Slice& slice : setup.plan.layout) {
+    const MatrixShape shape = shape_of(slice, rank);
+    model.push_back({slice.name, {shape.cols * shape.rank}});
+  }
+  return model;
+}
+
+class PowerSgd : public Exchange {
  public:
-  PowerSgd(Setup setup, const Args& args)
-      : setup_(std::move(setup)),
-        mean_(count_of(setup_.model)),
-        owed_(mean_.size()),
-        next_owed_(mean_.size()) {
-    require_tensors(setup_);
-    factors_ = factors_of(args.whole("rank"));
-    for (const Factors& f : factors_)
-      if (f.thin()) right_model_.push_back({f.slice.name, {f.right_count()}});
-    right_.resize(count_of(right_model_));
-    next_right_.resize(right_.size());
-    left_.resize(factors_.empty() ? 0 : factors_.back().left + factors_.back().left_count());
-    for (const Factors& f : factors_)
-      draw_normal(Key(setup_.seed).fork(kStarts).fork(f.slice.offset), right_of(f, right_));
-  }
-
-  StepStats average(std::span<float> gradient, const StepInfo& info) override {
-    require_count(gradient, setup_.model);
-    StepStats stats{.dense_bytes = gradient.size_bytes()};
-    Stopwatch watch;
-    const TrafficMeter meter(setup_.transport);
-
-    kernels::add(owed_, gradient.data(), next_owed_.data());  // M
-    write_left();
-    stats.compress_seconds = watch.lap();
-    average_over_ranks(left_, "all_reduce of left factors", stats);
-    stats.exchange_seconds = watch.lap();
-    // Every rank has the same left factors, so all leave here or none. Nothing was changed yet.
-    stats.finite = kernels::all_finite(left_);
-    if (stats.finite) {
-      write_right(info.step);
-      stats.compress_seconds += watch.lap();
-      average_over_ranks(next_right_, "all_reduce of right factors", stats);
-      stats.exchange_seconds += watch.lap();
-      expand_all();
-      stats.finite = kernels::all_finite(mean_);
-    } else {
-      std::ranges::fill(mean_, std::numeric_limits<float>::quiet_NaN());
+  PowerSgd(const Setup& setup, const Args& args)
+      : setup_((require_tensors(setup), setup)),
+        rank_(args.whole("rank")),
+        owed_(kOwed, setup.model),
+        right_(kStart, right_model(setup, rank_)) {
+    State state;
+    for (const Slice& slice : setup_.plan.layout) {
+      auto& values = state[kStart + "/" + slice.name];
+      values.resize(shape(slice).cols * shape(slice).rank);
+      draw_normal(Key(setup_.seed).fork(kStarts).fork(slice.offset), values);
     }
-    meter.into(stats);
-    stats.wire_bytes = stats.up_bytes = stats.payload_bytes;
-    std::ranges::copy(mean_, gradient.begin());
-    if (stats.finite) commit();
-    stats.decompress_seconds = watch.lap();
-    stats.residual_norm = std::sqrt(kernels::sum_of_squares(owed_));
-    return stats;
+    right_.load(state);
   }
+
+  const Plan& plan_at(std::uint64_t) const override { return setup_.plan; }
+  std::unique_ptr<Unit> make_unit() override;
+  bool framed() const override { return false; }
+  bool parallel() const override { return false; }
+  bool lets_rest() const override { return false; }  // all ranks' matrices share their factors
+  void begin(const StepInfo&) override {}
+
+  void commit(const Tensors& tensors) override {
+    owed_.commit(tensors.averaged);
+    right_.commit(tensors.averaged);
+  }
+  double residual_norm() const override { return owed_.norm(); }
 
   State save() const override {
-    State state;
-    save_tensors(kOwed, setup_.model, owed_, state);
-    save_tensors(kStart, right_model_, right_, state);
+    State state = save_stores({&owed_, &right_});
+    std::erase_if(state, [](const auto& entry) { return entry.second.empty(); });
     return state;
   }
-
-  void load(const State& state) override {
-    State owed = state, start;
-    for (const Tensor& tensor : right_model_)
-      if (auto entry = owed.extract(kStart + "/" + tensor.name)) start.insert(std::move(entry));
+  void load(const State& given) override {
+    State owed, start;
+    for (const auto& entry : given)
+      (entry.first.starts_with(kStart + "/") ? start : owed).insert(entry);
+    for (const Tensor& tensor : right_.model())
+      if (tensor.count() == 0) start.try_emplace(kStart + "/" + tensor.name);
+    for (const Tensor& tensor : setup_.model)
+      if (tensor.count() == 0) owed.try_emplace(kOwed + "/" + tensor.name);
     expect_state(owed, {kOwed}, setup_.model);
-    expect_state(start, {kStart}, right_model_);
-    owed_ = load_tensors(kOwed, setup_.model, owed);
-    right_ = load_tensors(kStart, right_model_, start);
+    expect_state(start, {kStart}, right_.model());
+    owed_.load(owed);
+    right_.load(start);
   }
+
+  const Setup& setup() const { return setup_; }
+  MatrixShape shape(const Slice& slice) const { return shape_of(slice, rank_); }
+
+  // M of a tensor, which becomes the next e; the factor Q it starts from, and the next one.
+  std::span<float> matrix(std::size_t tensor) { return all_of(owed_, tensor, true); }
+  std::span<const float> owed(std::size_t tensor) { return all_of(owed_, tensor, false); }
+  std::span<const float> right(std::size_t tensor) { return all_of(right_, tensor, false); }
+  std::span<float> next_right(std::size_t tensor) { return all_of(right_, tensor, true); }
 
  private:
-  // Factors of up to so many columns, where they have fewer entries than the matrix.
-  std::vector<Factors> factors_of(std::size_t rank) const {
-    std::vector<Factors> all;
-    std::size_t left = 0, right = 0;
-    for (const Slice& slice : setup_.plan.layout) {
-      const std::size_t most = std::min({rank, slice.rows, slice.cols});
-      const bool gains = most * (slice.rows + slice.cols) < slice.count;
-      all.push_back({slice, {slice.rows, slice.cols, gains ? most : 0}, left, right});
-      left += all.back().left_count();
-      right += all.back().right_count();
-    }
-    return all;
-  }
-
-  template <class T>
-  static std::span<T> left_of(const Factors& f, std::vector<T>& all) {
-    return std::span(all).subspan(f.left, f.left_count());
-  }
-  template <class T>
-  static std::span<T> right_of(const Factors& f, std::vector<T>& all) {
-    return std::span(all).subspan(f.right, f.right_count());
-  }
-  template <class T>
-  static std::span<T> matrix_of(const Factors& f, std::vector<T>& all) {
-    return std::span(all).subspan(f.slice.offset, f.slice.count);
-  }
-
-  void write_left() {
-    for (const Factors& f : factors_) {
-      const auto matrix = matrix_of(f, next_owed_);
-      if (f.thin())
-        multiply(matrix, f.shape, right_of(f, right_), left_of(f, left_));
-      else
-        std::ranges::copy(matrix, left_of(f, left_).begin());
-    }
-  }
-
-  void write_right(std::uint64_t step) {
-    const Key key = Key(setup_.seed).fork(kReplacements).fork(step);
-    for (const Factors& f : factors_) {
-      if (!f.thin()) continue;
-      orthonormalise(left_of(f, left_), f.shape.rows, key.fork(f.slice.offset));
-      multiply_transposed(matrix_of(f, next_owed_), f.shape, left_of(f, left_),
-                          right_of(f, next_right_));
-    }
-  }
-
-  void average_over_ranks(std::vector<float>& values, std::string_view operation,
-                          StepStats& stats) {
-    if (values.empty()) return;
-    stats.payload_bytes += values.size() * sizeof(float);
-    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, operation))
-        .all_reduce(values);
-    const float weight = 1.0F / static_cast<float>(setup_.transport.size());
-    for (float& value : values) value *= weight;
-  }
-
-  // The mean of what all ranks wanted to send.
-  void expand_all() {
-    for (const Factors& f : factors_) {
-      const auto mean = matrix_of(f, mean_);
-      if (f.thin()) {
-        std::ranges::fill(mean, 0.0F);
-        add_product(left_of(f, left_), right_of(f, next_right_), f.shape, 1, mean);
-      } else {
-        std::ranges::copy(left_of(f, left_), mean.begin());
-      }
-    }
-  }
-
-  // What travelled as it is was delivered as a whole.
-  void commit() {
-    for (const Factors& f : factors_) {
-      const auto owed = matrix_of(f, next_owed_);
-      if (f.thin())
-        kernels::add_scaled(matrix_of(f, mean_).data(), -1, owed);
-      else
-        std::ranges::fill(owed, 0.0F);
-    }
-    owed_.swap(next_owed_);
-    right_.swap(next_right_);
+  static std::span<float> all_of(Store& store, std::size_t tensor, bool next) {
+    const Places& places = store.places();
+    const Slice all{.name = {}, .offset = places.begin(tensor), .count = places.count(tensor)};
+    return {(next ? store.next(all) : store.kept(all)).place(0, all.count, nullptr), all.count};
   }
 
   Setup setup_;
-  std::vector<Factors> factors_;
-  Model right_model_;  // the right factors, by the tensor's name
-  std::vector<float> mean_;
-  std::vector<float> owed_, next_owed_;    // e; M, then the next e
-  std::vector<float> right_, next_right_;  // Q, all tensors' one after the other
-  std::vector<float> left_;                // P, and what is sent as it is
+  std::size_t rank_;
+  Store owed_, right_;
 };
+
+// One slice is one tensor, so their indices are the same.
+class PowerUnit : public Unit {
+ public:
+  explicit PowerUnit(PowerSgd& exchange)
+      : exchange_(exchange),
+        rank_(exchange.setup().transport.rank()),
+        ranks_(exchange.setup().transport.size()) {}
+
+  void reset() override { phase_ = Phase::start; }
+
+  Move next(const Step& step, Transfer& transfer) override {
+    if (phase_ == Phase::start) {
+      write_left(step);
+      sum_.begin(left_.span(), rank_, ranks_);
+      phase_ = Phase::left;
+    }
+    if (phase_ == Phase::left) {
+      if (sum_.next(transfer)) return Move::messages;
+      average(left_.span());
+      finite_ = kernels::all_finite(left_.view());
+      phase_ = Phase::right;
+      // Every rank has the same left factors, so all leave here or none.
+      if (finite_) write_right(step);
+      else right_.clear();
+      sum_.begin(right_.span(), rank_, ranks_);
+    }
+    if (sum_.next(transfer)) return Move::messages;
+    return Move::none;
+  }
+
+  void open(const Step& step) override {
+    average(right_.span());
+    std::size_t from = 0;
+    for (std::size_t place = 0; place < slices.size() && finite_; ++place) {
+      const auto next = exchange_.next_right(slices[place]);
+      std::copy_n(right_.data() + from, next.size(), next.begin());
+      from += next.size();
+    }
+    finite_ = finite_ && kernels::all_finite(right_.view());
+    step.stats.finite &= finite_;
+  }
+
+  // And, beside it, the next e: what of M the factors miss.
+  void mean(const Step& step, std::size_t place, std::size_t from,
+            std::span<float> block) override {
+    if (!finite_) {
+      std::ranges::fill(block, std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
+    const std::size_t i = slices[place];
+    const MatrixShape shape = exchange_.shape(step.plan.layout[i]);
+    const auto owed = exchange_.matrix(i).subspan(from, block.size());
+    if (shape.rank == 0) {  // delivered as a whole
+      std::copy_n(left_.data() + left_begin_[place] + from, block.size(), block.begin());
+      std::ranges::fill(owed, 0.0F);
+      return;
+    }
+    expand(shape, left_.data() + left_begin_[place], exchange_.next_right(i), from, block);
+    const float unscale = 1 / step.info.scale;
+    for (std::size_t j = 0; j < block.size(); ++j) owed[j] = unscale * (owed[j] - block[j]);
+  }
+
+ private:
+  enum class Phase { start, left, right };
+
+  void average(std::span<float> values) const {
+    const float weight = 1.0F / static_cast<float>(ranks_);
+    for (float& value : values) value *= weight;
+  }
+
+  // Entries `from` and after it of P Q^T.
+  static void expand(const MatrixShape& shape, const float* left, std::span<const float> right,
+                     std::size_t from, std::span<float> block) {
+    std::ranges::fill(block, 0.0F);
+    for (std::size_t done = 0; done < block.size();) {
+      const std::size_t row = (from + done) / shape.cols, col = (from + done) % shape.cols;
+      const auto part = block.subspan(done, std::min(block.size() - done, shape.cols - col));
+      for (std::size_t k = 0; k < shape.rank; ++k)
+        kernels::add_scaled(right.data() + k * shape.cols + col, left[k * shape.rows + row], part);
+      done += part.size();
+    }
+  }
+
+  void write_left(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
+    left_begin_.clear();
+    left_.clear();
+    for (const std::size_t i : slices) {
+      const Slice& slice = step.plan.layout[i];
+      const MatrixShape shape = exchange_.shape(slice);
+      const std::size_t count = shape.rank > 0 ? shape.rows * shape.rank : slice.count;
+      left_begin_.push_back(left_.size());
+      left_.grow(count);
+      mix(step, i);
+      const std::span<float> left(left_.data() + left_begin_.back(), count);
+      if (shape.rank > 0)
+        multiply(exchange_.matrix(i), shape, exchange_.right(i), left);
+      else
+        std::ranges::copy(exchange_.matrix(i), left.begin());
+    }
+    note_bytes(step, left_.size());
+  }
+
+  // M = g + e.
+  void mix(const Step& step, std::size_t i) {
+    const Floats gradient = step.gradient.floats(step.plan.layout[i]);
+    const auto matrix = exchange_.matrix(i);
+    const auto owed = exchange_.owed(i);
+    float buffer[kBlock];
+    for (std::size_t from = 0; from < matrix.size(); from += kBlock) {
+      const std::size_t count = std::min(kBlock, matrix.size() - from);
+      const float* g = gradient.load(from, count, buffer);
+      for (std::size_t j = 0; j < count; ++j)
+        matrix[from + j] = step.info.scale * owed[from + j] + g[j];
+    }
+  }
+
+  void write_right(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
+    const Key key = Key(exchange_.setup().seed).fork(kReplacements).fork(step.info.step);
+    right_.clear();
+    for (std::size_t place = 0; place < slices.size(); ++place) {
+      const std::size_t i = slices[place];
+      const Slice& slice = step.plan.layout[i];
+      const MatrixShape shape = exchange_.shape(slice);
+      if (shape.rank == 0) continue;
+      const std::span<float> left(left_.data() + left_begin_[place], shape.rows * shape.rank);
+      orthonormalise(left, shape.rows, key.fork(slice.offset));
+      const std::size_t count = shape.cols * shape.rank;
+      multiply_transposed(exchange_.matrix(i), shape, left, {right_.grow(count), count});
+    }
+    note_bytes(step, right_.size());
+  }
+
+  static void note_bytes(const Step& step, std::size_t values) {
+    step.stats.payload_bytes += values * sizeof(float);
+    step.stats.wire_bytes += values * sizeof(float);
+    step.stats.up_bytes += values * sizeof(float);
+  }
+
+  PowerSgd& exchange_;
+  int rank_, ranks_;
+  Phase phase_ = Phase::start;
+  bool finite_ = true;
+  Array<float> left_, right_;            // P and what is sent as it is; Q
+  std::vector<std::size_t> left_begin_;  // by place
+  Sum sum_;
+};
+
+std::unique_ptr<Unit> PowerSgd::make_unit() { return std::make_unique<PowerUnit>(*this); }
 
 const RegisterExchange powersgd{{
     .name = "powersgd",
@@ -220,8 +287,8 @@ const RegisterExchange powersgd{{
                     .help = "columns of a factor"}},
     .own_form = true,
     .roles = {{kOwed, Kept::sum}, {kStart, Kept::same}},
-    .make = [](Setup setup, const Args& args) -> std::unique_ptr<Aggregator> {
-      return std::make_unique<PowerSgd>(std::move(setup), args);
+    .make = [](const Setup& setup, const Args& args) -> std::unique_ptr<Exchange> {
+      return std::make_unique<PowerSgd>(setup, args);
     },
 }};
 

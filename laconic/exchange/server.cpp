@@ -15,11 +15,8 @@ const RegisterExchange server{{
     .parameters = {},
     .follows_warmup = true,
     .has_way_back = true,
-    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
-      Bounds bounds =
-          one_owner(count_of(setup.model), static_cast<std::size_t>(setup.transport.size()));
-      std::string owner = setup.down_memory;
-      return make_two_way({std::move(setup), std::move(bounds), std::move(owner)});
+    .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
+      return make_two_way(setup, one_owner(count_of(setup.model)), setup.down_memory);
     },
 }};
 

@@ -23,11 +23,9 @@ const RegisterExchange sharded{{
              "Horvath et al., Natural Compression (arXiv 1905.10988)",
     .parameters = {},
     .follows_warmup = true,
-    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
-      Bounds bounds =
-          even_bounds(setup.plan.layout, static_cast<std::size_t>(setup.transport.size()));
-      std::string owners = memory_of_owners(setup.memory);
-      return make_two_way({std::move(setup), std::move(bounds), std::move(owners)});
+    .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
+      return make_two_way(setup, even_shards(setup.plan.layout, setup.transport.size()),
+                          memory_of_owners(setup.memory));
     },
 }};
 

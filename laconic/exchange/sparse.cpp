@@ -10,8 +10,6 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/aggregator.h"
-#include "laconic/exchange/conversation.h"
 #include "laconic/exchange/shards.h"
 
 namespace laconic {
@@ -37,107 +35,165 @@ void require_feedback(const std::string& memory) {
         memory + "'");
 }
 
-class Sparse : public Aggregator {
+// The plan cut at the ends of shards.
+Setup cut(Setup setup, const Shards& shards) {
+  setup.plan = cut_at(setup.plan, shards.bounds);
+  for (Phase& phase : setup.warmup) phase.plan = cut_at(phase.plan, shards.bounds);
+  return setup;
+}
+
+class Sparse : public WithMemory {
  public:
-  explicit Sparse(Setup setup)
-      : setup_(std::move(setup)),
-        n_(setup_.transport.size()),
-        me_(setup_.transport.rank()),
-        bounds_(even_bounds(setup_.plan.layout, static_cast<std::size_t>(n_))),
-        scratch_(setup_.threads),
-        sum_(count_of(setup_.model)) {
-    require_feedback(setup_.memory);
-    setup_.plan = cut_at(setup_.plan, bounds_);
-    memory_ = make_memory(setup_.memory, setup_.model, setup_.plan);
-    require_repeatable(setup_.plan);
-    largest_frame_ = largest_frame(setup_.plan, all_slices(setup_.plan));
-    for (Phase& phase : setup_.warmup) {
-      phase.plan = cut_at(phase.plan, bounds_);
-      require_fit(setup_.memory, phase.plan);
-      require_repeatable(phase.plan);
-      largest_frame_ = std::max(largest_frame_, largest_frame(phase.plan, all_slices(phase.plan)));
-    }
-  }
+  Sparse(const Setup& whole, const Shards& shards) : Sparse(cut(whole, shards), shards, 0) {}
 
-  StepStats average(std::span<float> gradient, const StepInfo& given) override {
-    require_count(gradient, setup_.model);
-    StepInfo info = given;
-    info.ranks = static_cast<std::size_t>(n_);
-    StepStats stats{.dense_bytes = gradient.size_bytes()};
-    const Leg leg{setup_.plan_at(info.step), setup_.seed, info.step, gradient.size()};
-    const TrafficMeter meter(setup_.transport);
-    Transaction step(*memory_);
-
-    pass_around(leg, gradient, info, stats);
-    Stopwatch watch;
-    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "sums of shards"))
-        .all_gather(mine_.view(), received_, largest_frame_);
-    meter.into(stats);
-    stats.exchange_seconds += watch.lap();
-    add_all(leg, stats);
-    std::ranges::copy(sum_, gradient.begin());
-    if (stats.finite) step.commit();
-    stats.decompress_seconds += watch.lap();
-    stats.residual_norm = memory_->residual_norm();
-    return stats;
-  }
-
-  State save() const override { return memory_->save(); }
-  void load(const State& state) override { memory_->load(state); }
+  const Plan& plan_at(std::uint64_t step) const override { return setup_.plan_at(step); }
+  std::unique_ptr<Unit> make_unit() override;
+  bool lets_rest() const override { return false; }  // sums of others pass through its residual
 
  private:
-  SliceRange shard(const Leg& leg, int rank) const {
-    return shard_of(leg.plan, bounds_, (rank + n_) % n_);
-  }
-
-  // Shard s starts at rank s + 1 and ends at rank s. In round t this rank has shard me - 1 - t: its
-  // own gradient and, but for the first, what the rank before it sent of that shard.
-  void pass_around(const Leg& leg, std::span<const float> gradient, const StepInfo& info,
-                   StepStats& stats) {
-    Conversation ring(setup_.transport,
-                      Deadline::in(setup_.timeout_seconds, "partial sums of shards"));
-    const int next = (me_ + 1) % n_, before = (me_ + n_ - 1) % n_;
-    std::ranges::copy(gradient, sum_.begin());
-    memory_->begin(gradient, info);
-    for (int round = 0; round < n_; ++round) {
-      Stopwatch watch;
-      const SliceRange slices = shard(leg, me_ - 1 - round);
-      if (round > 0)
-        add_frame(read_frame_of(leg, before, slices, arrived_.view()), 1, sum_, scratch_);
-      stats.decompress_seconds += watch.lap();
-      stats.payload_bytes += write_frame(leg, me_, slices, sum_, *memory_, info, scratch_, mine_);
-      stats.wire_bytes += mine_.size();
-      stats.compress_seconds += watch.lap();
-      if (round == n_ - 1) break;  // the sum of this rank's own shard, for all
-      stats.up_bytes += mine_.size();
-      const Send send{next, mine_.view()};
-      const auto receive = Receive::sized(before, arrived_, largest_frame_);
-      ring.exchange({&send, 1}, {&receive, 1});
-      stats.exchange_seconds += watch.lap();
-    }
-  }
-
-  void add_all(const Leg& leg, StepStats& stats) {
-    std::ranges::fill(sum_, 0.0F);
-    for (int owner = 0; owner < n_; ++owner) {
-      const ByteView bytes = received_[static_cast<std::size_t>(owner)].view();
-      const Frame frame = read_frame_of(leg, owner, shard(leg, owner), bytes);
-      add_frame(frame, 1.0F / static_cast<float>(n_), sum_, scratch_);
-      stats.finite &= frame.finite();
-      stats.down_bytes += bytes.size();
-    }
+  Sparse(Setup setup, const Shards& shards, int)
+      : WithMemory(setup, setup.plan), setup_(std::move(setup)), shards_(shards) {
+    require_repeatable(setup_.plan);
+    for (const Phase& phase : setup_.warmup) require_repeatable(phase.plan);
   }
 
   Setup setup_;
-  int n_, me_;
-  Bounds bounds_;
-  std::unique_ptr<Memory> memory_;
-  std::uint64_t largest_frame_ = 0;
-  Scratch scratch_;
-  std::vector<float> sum_;
+  Shards shards_;
+};
+
+class SparseUnit : public Unit {
+ public:
+  SparseUnit(const Setup& setup, const Shards& shards, Memory& memory)
+      : setup_(setup),
+        shards_(shards),
+        memory_(memory),
+        me_(setup.transport.rank()),
+        ranks_(setup.transport.size()),
+        received_(static_cast<std::size_t>(ranks_)),
+        frames_(received_.size()) {}
+
+  void reset() override { round_ = 0; }
+
+  // Shard s starts at rank s + 1 and ends at rank s. In round t this rank has shard me - 1 - t: its
+  // own gradient and, but for the first, what the rank before it sent of that shard.
+  Move next(const Step& step, Transfer& transfer) override {
+    if (round_ == ranks_) return Move::none;
+    if (round_ == 0) owners_.sort(step.plan.layout, shards_, slices, ranks_);
+    write(step, shard(round_), round_ > 0);
+    transfer.clear();
+    if (++round_ == ranks_)
+      send_to_all(step, transfer);
+    else
+      pass_on(step, transfer);
+    return Move::messages;
+  }
+
+  void open(const Step& step) override {
+    const Timed timed(step.stats.decompress_seconds);
+    const Leg leg = leg_of(step);
+    inputs_ = 0;
+    for (int owner = 0; owner < ranks_; ++owner) {
+      if (!owners_.owns(owner)) continue;
+      const Buffer& bytes = owner == me_ ? mine_ : of(received_, owner);
+      FrameIn& frame = of(frames_, owner);
+      frame.open(leg, owner, owners_.of(owner), bytes.view(), step.scratch);
+      inputs_ = hash_of(inputs_, frame.crc());
+      step.stats.finite &= frame.finite();
+      step.stats.down_bytes += bytes.size();
+    }
+  }
+
+  void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
+    const auto [owner, at] = owners_.place(place);
+    std::ranges::fill(block, 0.0F);
+    of(frames_, owner).slice(at).add(from, from + block.size(),
+                                     1.0F / static_cast<float>(ranks_), block.data());
+  }
+
+  std::uint32_t inputs() const override { return inputs_; }
+
+ private:
+  template <class T>
+  static T& of(std::vector<T>& all, int rank) {
+    return all[static_cast<std::size_t>(rank)];
+  }
+
+  int shard(int round) const { return ((me_ - 1 - round) % ranks_ + ranks_) % ranks_; }
+  int before() const { return (me_ + ranks_ - 1) % ranks_; }
+
+  Leg leg_of(const Step& step) const {
+    return {step.plan, setup_.seed, step.info.step, step.gradient.places().entries(),
+            frames_.size()};
+  }
+
+  // This rank's part of a shard and what has arrived of it, compressed again.
+  void write(const Step& step, int owner, bool with_arrived) {
+    const Slices shard_slices = owners_.of(owner);
+    if (shard_slices.empty()) return;
+    const Leg leg = leg_of(step);
+    if (with_arrived) {
+      const Timed timed(step.stats.decompress_seconds);
+      arrived_frame_.open(leg, before(), shard_slices, arrived_.view(), step.scratch);
+    }
+    const Timed timed(step.stats.compress_seconds);
+    out_.begin(leg, me_, mine_);
+    for (std::size_t place = 0; place < shard_slices.size(); ++place) {
+      const std::size_t i = shard_slices[place];
+      const Floats gradient = step.gradient.floats(step.plan.layout[i]);
+      out_.add(i, with_arrived ? sum_of(gradient, place) : gradient, memory_, step.scratch);
+    }
+    step.stats.payload_bytes += out_.finish();
+    step.stats.wire_bytes += mine_.size();
+    if (round_ + 1 < ranks_) step.stats.up_bytes += mine_.size();
+  }
+
+  Floats sum_of(const Floats& gradient, std::size_t place) {
+    const auto sum = sum_.reset(gradient.size());
+    for (std::size_t from = 0; from < sum.size(); from += kBlock) {
+      const std::size_t count = std::min(kBlock, sum.size() - from);
+      float* const y = sum.data() + from;
+      const float* g = gradient.load(from, count, y);
+      if (g != y) std::copy_n(g, count, y);
+      arrived_frame_.slice(place).add(from, from + count, 1, y);
+    }
+    return Floats(std::span<const float>(sum));
+  }
+
+  void pass_on(const Step& step, Transfer& transfer) {
+    if (owners_.owns(shard(round_ - 1)))
+      transfer.sends.push_back({(me_ + 1) % ranks_, mine_.view()});
+    if (owners_.owns(shard(round_)))
+      transfer.receives.push_back(Receive::sized(
+          before(), arrived_, largest_frame(step.plan, owners_.of(shard(round_)))));
+  }
+
+  void send_to_all(const Step& step, Transfer& transfer) {
+    for (int i = 1; i < ranks_; ++i) {
+      const int rank = (me_ + i) % ranks_;
+      if (owners_.owns(me_)) transfer.sends.push_back({rank, mine_.view()});
+      if (owners_.owns(rank))
+        transfer.receives.push_back(Receive::sized(
+            rank, of(received_, rank), largest_frame(step.plan, owners_.of(rank))));
+    }
+  }
+
+  const Setup& setup_;
+  const Shards& shards_;
+  Memory& memory_;
+  int me_, ranks_, round_ = 0;
+  ByOwner owners_;
+  FrameOut out_;
+  FrameIn arrived_frame_;
   Buffer mine_, arrived_;
   std::vector<Buffer> received_;
+  std::vector<FrameIn> frames_;
+  Array<float> sum_;
+  std::uint32_t inputs_ = 0;
 };
+
+std::unique_ptr<Unit> Sparse::make_unit() {
+  return std::make_unique<SparseUnit>(setup_, shards_, *memory_);
+}
 
 const RegisterExchange sparse{{
     .name = "sparse",
@@ -146,8 +202,10 @@ const RegisterExchange sparse{{
     .paper = "Zhao et al., SparDL (arXiv 2304.00737)",
     .parameters = {},
     .follows_warmup = true,
-    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
-      return std::make_unique<Sparse>(std::move(setup));
+    .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
+      require_feedback(setup.memory);
+      return std::make_unique<Sparse>(setup,
+                                      even_shards(setup.plan.layout, setup.transport.size()));
     },
 }};
 

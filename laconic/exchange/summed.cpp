@@ -1,15 +1,17 @@
-// summed: sections that are plain floats at positions all ranks share are added on their way by an
-// all-reduce, and decoded once. No frame is needed: there is nothing to tell but values.
+// summed: sections that are plain floats at positions all ranks share are added up on their way, and
+// decoded once. No frame is needed: there is nothing to tell but values.
 #include <algorithm>
 #include <limits>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/aggregator.h"
-#include "laconic/exchange/conversation.h"
+#include "laconic/exchange/exchange.h"
+#include "laconic/exchange/sums.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {
 namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 void require_sums(const Plan& plan) {
   for (const Operator& op : plan.operators)
@@ -20,104 +22,119 @@ void require_sums(const Plan& plan) {
           op.spec() + "' is none");
 }
 
-class Summed : public Aggregator {
+// Values that a section of a slice has.
+std::size_t values_of(const Plan& plan, std::size_t slice) {
+  return plan.op(slice).max_size(plan.layout[slice].count) / sizeof(float);
+}
+
+class SummedUnit : public Unit {
  public:
-  explicit Summed(Setup setup)
-      : setup_(std::move(setup)),
-        memory_(make_memory(setup_.memory, setup_.model, setup_.plan)),
-        scratch_(setup_.threads),
-        sum_(count_of(setup_.model)) {
-    require_sums(setup_.plan);
-    for (const Phase& phase : setup_.warmup) {
-      require_sums(phase.plan);
-      require_fit(setup_.memory, phase.plan);
+  SummedUnit(const Setup& setup, Memory& memory)
+      : setup_(setup), memory_(memory), ranks_(setup.transport.size()) {}
+
+  void reset() override { begun_ = false; }
+
+  Move next(const Step& step, Transfer& transfer) override {
+    if (!std::exchange(begun_, true)) {
+      write(step);
+      sum_.begin(values_.span(), setup_.transport.rank(), ranks_);
     }
+    return sum_.next(transfer) ? Move::messages : Move::none;
   }
 
-  StepStats average(std::span<float> gradient, const StepInfo& given) override {
-    require_count(gradient, setup_.model);
-    StepInfo info = given;
-    info.ranks = static_cast<std::size_t>(setup_.transport.size());
-    StepStats stats{.dense_bytes = gradient.size_bytes()};
-    const Plan& plan = setup_.plan_at(info.step);
-    const Keys keys =
-        make_keys(setup_.seed, info.step, 0);  // operators here draw from `common` only
-    Stopwatch watch;
-    Transaction step(*memory_);
-
-    write(plan, keys, gradient, info);
-    stats.payload_bytes = stats.wire_bytes = stats.up_bytes = values_.size() * sizeof(float);
-    stats.compress_seconds = watch.lap();
-
-    const TrafficMeter meter(setup_.transport);
-    Conversation(setup_.transport, Deadline::in(setup_.timeout_seconds, "all_reduce of values"))
-        .all_reduce(values_);
-    meter.into(stats);
-    stats.exchange_seconds = watch.lap();
-
-    stats.finite = add(plan, keys);
-    std::ranges::copy(sum_, gradient.begin());
-    if (stats.finite) {
-      memory_->finish(gradient, info);
-      step.commit();
+  void open(const Step& step) override {
+    const Timed timed(step.stats.decompress_seconds);
+    std::span<const float> rest = values_.view();
+    if (decoders_.size() < slices.size()) decoders_.resize(slices.size());
+    finite_.assign(slices.size(), 1);
+    for (std::size_t place = 0; place < slices.size(); ++place) {
+      const std::size_t i = slices[place];
+      const auto values = rest.first(values_of(step.plan, i));
+      rest = rest.subspan(values.size());
+      finite_[place] = kernels::all_finite(values);
+      step.stats.finite &= finite_[place] != 0;
+      if (finite_[place])
+        step.plan.op(i).open(bytes_of(values), step.plan.layout[i].count, keys(step, i),
+                             step.scratch, decoders_[place]);
     }
-    stats.decompress_seconds = watch.lap();
-    stats.residual_norm = memory_->residual_norm();
-    return stats;
+    inputs_ = crc32c(bytes_of(values_.view()));
   }
 
-  State save() const override { return memory_->save(); }
-  void load(const State& state) override { memory_->load(state); }
+  void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
+    std::ranges::fill(block, finite_[place] ? 0.0F : kNan);
+    if (finite_[place])
+      decoders_[place].add(from, from + block.size(), 1.0F / static_cast<float>(ranks_),
+                           block.data());
+  }
+
+  std::uint32_t inputs() const override { return inputs_; }
 
  private:
-  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  static ByteView bytes_of(std::span<const float> values) {
+    return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+  }
+
+  // Operators here draw from `common` only.
+  Keys keys(const Step& step, std::size_t slice) const {
+    return make_keys(setup_.seed, step.info.step, 0).at(step.plan.layout[slice].offset);
+  }
 
   // All slices' values, one after the other. Those of a slice that is not finite are NaN, and so is
   // every sum they go into: that tells all ranks.
-  void write(const Plan& plan, const Keys& keys, std::span<const float> gradient,
-             const StepInfo& info) {
-    memory_->begin(gradient, info);
+  void write(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
     values_.clear();
-    for (std::size_t i = 0; i < plan.layout.size(); ++i) {
-      const Slice& slice = plan.layout[i];
-      const Keys here = keys.at(slice.offset);
-      const auto x = memory_->compensate(slice, gradient.subspan(slice.offset, slice.count), info);
-      const std::size_t at = values_.size();
-      values_.resize(at + plan.op(i).max_size(slice.count) / sizeof(float), kNan);
-      section_.clear();
-      if (!plan.op(i).encode(x, section_, here, scratch_)) continue;
-      std::memcpy(values_.data() + at, section_.data(), section_.size());
-      memory_->absorb(slice, {plan.op(i), section_.view(), here, scratch_});
+    for (const std::size_t i : slices) {
+      const Slice& slice = step.plan.layout[i];
+      const std::span<float> values(values_.grow(values_of(step.plan, i)),
+                                    values_of(step.plan, i));
+      const bool rests = step.gradient.rests(slice);
+      std::ranges::fill(values, rests ? 0.0F : kNan);
+      if (!rests) encode(step, i, values);
     }
+    const std::size_t bytes = values_.size() * sizeof(float);
+    step.stats.payload_bytes += bytes;
+    step.stats.wire_bytes += bytes;
+    step.stats.up_bytes += bytes;
   }
 
-  // The mean, and whether it is finite.
-  bool add(const Plan& plan, const Keys& keys) {
-    bool finite = true;
-    const float weight = 1.0F / static_cast<float>(setup_.transport.size());
-    std::span<const float> rest = values_;
-    std::ranges::fill(sum_, 0.0F);
-    for (std::size_t i = 0; i < plan.layout.size(); ++i) {
-      const Slice& slice = plan.layout[i];
-      const auto y = std::span(sum_).subspan(slice.offset, slice.count);
-      const auto values = rest.first(plan.op(i).max_size(slice.count) / sizeof(float));
-      rest = rest.subspan(values.size());
-      if (kernels::all_finite(values)) {
-        plan.op(i).add({reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()},
-                       weight, y, keys.at(slice.offset), scratch_);
-        continue;
-      }
-      finite = false;
-      std::ranges::fill(y, kNan);
-    }
-    return finite;
+  void encode(const Step& step, std::size_t i, std::span<float> values) {
+    const Slice& slice = step.plan.layout[i];
+    const Operator& op = step.plan.op(i);
+    section_.clear();
+    const Source source = memory_.source(slice, step.gradient.floats(slice));
+    if (!op.encode(source, section_, keys(step, i), step.scratch).finite) return;
+    std::memcpy(values.data(), section_.data(), section_.size());
+    memory_.sent(slice, {op, section_.view(), keys(step, i), step.scratch, own_});
   }
 
-  Setup setup_;
-  std::unique_ptr<Memory> memory_;
-  Scratch scratch_;
-  std::vector<float> values_, sum_;
+  const Setup& setup_;
+  Memory& memory_;
+  int ranks_;
+  bool begun_ = false;
+  Array<float> values_;
   Buffer section_;
+  Sum sum_;
+  Decoder own_;
+  std::vector<Decoder> decoders_;
+  std::vector<std::uint8_t> finite_;
+  std::uint32_t inputs_ = 0;
+};
+
+class Summed : public WithMemory {
+ public:
+  explicit Summed(const Setup& setup) : WithMemory(setup, setup.plan), setup_(setup) {
+    require_sums(setup_.plan);
+    for (const Phase& phase : setup_.warmup) require_sums(phase.plan);
+  }
+
+  const Plan& plan_at(std::uint64_t step) const override { return setup_.plan_at(step); }
+  std::unique_ptr<Unit> make_unit() override {
+    return std::make_unique<SummedUnit>(setup_, *memory_);
+  }
+
+ private:
+  Setup setup_;
 };
 
 const RegisterExchange summed{{
@@ -129,8 +146,8 @@ const RegisterExchange summed{{
              "random-k",
     .parameters = {},
     .follows_warmup = true,
-    .make = [](Setup setup, const Args&) -> std::unique_ptr<Aggregator> {
-      return std::make_unique<Summed>(std::move(setup));
+    .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
+      return std::make_unique<Summed>(setup);
     },
 }};
 

@@ -85,6 +85,7 @@ void Transport::start(const Tag& tag, Transfer& transfer) {
   flying_.push_back(&transfer);
   transfer.rounds_ = transfer.receives.empty() ? 0 : 1;
   for (const Send& send : transfer.sends) bytes_sent_ += kMessageHead + send.bytes.size();
+  messages_sent_ += transfer.sends.size();
 }
 
 void Transport::start_reduce(const Tag& tag, std::span<float> values, Transfer& transfer) {

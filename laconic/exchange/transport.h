@@ -169,6 +169,7 @@ class Transport {
   // have brought it something: what a link's bandwidth and latency act on. A reduce counts as the
   // ring it could be: 2 (n - 1) / n of its bytes, 2 (n - 1) transfers.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::uint64_t messages_sent() const { return messages_sent_; }
   std::uint64_t rounds() const { return rounds_; }
 
  protected:
@@ -187,7 +188,7 @@ class Transport {
   void land(Transfer& transfer) noexcept;
 
   std::vector<Transfer*> flying_;
-  std::uint64_t bytes_sent_ = 0, rounds_ = 0;
+  std::uint64_t bytes_sent_ = 0, messages_sent_ = 0, rounds_ = 0;
 };
 
 struct TransportInfo {

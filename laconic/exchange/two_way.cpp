@@ -10,7 +10,6 @@
 #include <cmath>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/conversation.h"
 
 namespace laconic {
 namespace {
@@ -22,74 +21,71 @@ void require_for_way_back(const std::string& memory) {
     throw UsageError("memory '" + memory + "' is not for the way back; allowed: none, feedback");
 }
 
-// Every plan with its slices cut at the bounds.
-Setup cut(Setup setup, const Bounds& bounds) {
-  setup.plan = cut_at(setup.plan, bounds);
-  if (setup.down) setup.down = cut_at(*setup.down, bounds);
-  for (Phase& phase : setup.warmup) phase.plan = cut_at(phase.plan, bounds);
-  return setup;
-}
+// The plans of both directions, with the same slices: cut at the ends of shards and of each other's
+// slices, where their rules differ.
+struct Ways {
+  Ways(const Plan& u, const Plan& d, const Shards& shards)
+      : up(cut_at(cut_at(u, shards.bounds), ends(d))), down(cut_at(cut_at(d, shards.bounds), ends(u))) {}
 
-class TwoLegs : public Aggregator {
+  static std::vector<std::size_t> ends(const Plan& plan) {
+    std::vector<std::size_t> ends;
+    for (const Slice& slice : plan.layout) ends.push_back(slice.offset + slice.count);
+    return ends;
+  }
+
+  Plan up, down;
+};
+
+struct WaysUntil {
+  std::uint64_t until;
+  Ways ways;
+};
+
+class TwoWay : public Exchange {
  public:
-  explicit TwoLegs(TwoWay way)
-      : setup_(cut(std::move(way.setup), way.bounds)),
-        bounds_(std::move(way.bounds)),
-        me_(setup_.transport.rank()),
-        memory_(make_memory(setup_.memory, setup_.model, setup_.plan)),
-        scratch_(setup_.threads),
-        sum_(count_of(setup_.model)),
-        mine_(static_cast<std::size_t>(setup_.transport.size())),
-        received_(mine_.size()) {
-    require_for_way_back(way.down_memory);
-    const Plan& down = setup_.down ? *setup_.down : setup_.plan;
-    owed_ = make_shard_memory(way.down_memory, setup_.model, down, bounds_, me_);
-    largest_frame_ = std::max(largest_frame(setup_.plan, all_slices(setup_.plan)),
-                              largest_frame(down, all_slices(down)));
-    for (const Phase& phase : setup_.warmup) {
-      require_fit(setup_.memory, phase.plan);
-      if (!setup_.down) require_fit(way.down_memory, phase.plan);
-      largest_frame_ = std::max(largest_frame_, largest_frame(phase.plan, all_slices(phase.plan)));
+  TwoWay(const Setup& setup, Shards shards, const std::string& down_memory)
+      : setup_(setup),
+        shards_(std::move(shards)),
+        ways_(setup.plan, setup.down ? *setup.down : setup.plan, shards_) {
+    require_for_way_back(down_memory);
+    for (const Phase& phase : setup_.warmup)
+      warmup_.push_back(
+          {phase.until, Ways(phase.plan, setup_.down ? *setup_.down : phase.plan, shards_)});
+    memory_ = make_memory(setup_.memory, setup_.model, ways_.up);
+    owed_ = make_shard_memory(down_memory, setup_.model, ways_.down, shards_,
+                              setup_.transport.rank());
+    for (const WaysUntil& phase : warmup_) {
+      require_fit(setup_.memory, phase.ways.up);
+      require_fit(down_memory, phase.ways.down);
     }
   }
 
-  StepStats average(std::span<float> gradient, const StepInfo& given) override {
-    require_count(gradient, setup_.model);
-    StepInfo info = given;
-    info.ranks = mine_.size();
-    StepStats stats{.dense_bytes = gradient.size_bytes()};
-    const Leg up{setup_.plan_at(info.step), setup_.seed, info.step, gradient.size()};
-    const Leg down{down_plan_at(info.step), seed_of_way_back(setup_.seed), info.step,
-                   gradient.size()};
-    Stopwatch watch;
-    const TrafficMeter meter(setup_.transport);
-    Transaction step(*memory_), step_of_owner(*owed_);
+  const Plan& plan_at(std::uint64_t step) const override { return at(step).up; }
+  const Plan& down_at(std::uint64_t step) const { return at(step).down; }
+  std::unique_ptr<Unit> make_unit() override;
 
-    write_up(up, gradient, info, stats);
-    stats.compress_seconds = watch.lap();
-    send_to_owners();
-    stats.exchange_seconds = watch.lap();
-    if (owns(me_)) {
-      add_up(up);
-      stats.decompress_seconds = watch.lap();
-      owed_->begin(sum_, info);
-      write_frame(down, me_, shard_of(down.plan, bounds_, me_), sum_, *owed_, info, scratch_,
-                  back_);
-      stats.compress_seconds += watch.lap();
-    }
-    send_to_all();
-    meter.into(stats);
-    stats.exchange_seconds += watch.lap();
-    add_down(down, stats);
-    std::ranges::copy(sum_, gradient.begin());
-    if (stats.finite) {
-      memory_->finish(gradient, info);
-      step.commit();
-      step_of_owner.commit();
-    }
-    stats.decompress_seconds += watch.lap();
-    stats.residual_norm = std::hypot(memory_->residual_norm(), owed_->residual_norm());
-    return stats;
+  const Setup& setup() const { return setup_; }
+  const Shards& shards() const { return shards_; }
+  Memory& memory() { return *memory_; }
+  Memory& owed() { return *owed_; }
+
+  void begin(const StepInfo& info) override {
+    memory_->begin(info);
+    owed_->begin(info);
+  }
+  bool wants_norm() const override { return memory_->wants_norm(); }
+  void norm(double norm) override { memory_->norm(norm); }
+  void finish(const Slice& slice, std::size_t from, std::span<float> block) override {
+    memory_->mean(slice, from, block);
+  }
+  bool parallel() const override { return !memory_->reshapes(); }
+  void commit(const Tensors& tensors) override {
+    memory_->commit(tensors);
+    owed_->commit(tensors);
+  }
+
+  double residual_norm() const override {
+    return std::hypot(memory_->residual_norm(), owed_->residual_norm());
   }
 
   State save() const override {
@@ -112,104 +108,181 @@ class TwoLegs : public Aggregator {
   }
 
  private:
-  const Plan& down_plan_at(std::uint64_t step) const {
-    return setup_.down ? *setup_.down : setup_.plan_at(step);
+  const Ways& at(std::uint64_t step) const {
+    for (const WaysUntil& phase : warmup_)
+      if (step < phase.until) return phase.ways;
+    return ways_;
   }
 
-  bool owns(int rank) const {
-    const auto r = static_cast<std::size_t>(rank);
-    return bounds_[r] < bounds_[r + 1];
+  Setup setup_;
+  Shards shards_;
+  Ways ways_;
+  std::vector<WaysUntil> warmup_;
+  std::unique_ptr<Memory> memory_, owed_;  // this rank's own, and its shard's
+};
+
+class TwoWayUnit : public Unit {
+ public:
+  explicit TwoWayUnit(TwoWay& exchange)
+      : exchange_(exchange),
+        me_(exchange.setup().transport.rank()),
+        ranks_(exchange.setup().transport.size()),
+        mine_(static_cast<std::size_t>(ranks_)),
+        received_(mine_.size()),
+        frames_(mine_.size()) {}
+
+  void reset() override { leg_ = 0; }
+
+  Move next(const Step& step, Transfer& transfer) override {
+    transfer.clear();
+    switch (leg_++) {
+      case 0:
+        owners_.sort(step.plan.layout, exchange_.shards(), slices, ranks_);
+        write_up(step);
+        send_to_owners(step, transfer);
+        return Move::messages;
+      case 1:
+        if (owners_.owns(me_)) {
+          add_up(step);
+          write_down(step);
+        }
+        send_to_all(step, transfer);
+        return Move::messages;
+    }
+    return Move::none;
+  }
+
+  void open(const Step& step) override {
+    const Timed timed(step.stats.decompress_seconds);
+    const Leg leg = down(step);
+    inputs_ = 0;
+    for (int owner = 0; owner < ranks_; ++owner) {
+      if (!owners_.owns(owner)) continue;
+      const Buffer& bytes = owner == me_ ? back_ : of(received_, owner);
+      FrameIn& frame = of(frames_, owner);
+      frame.open(leg, owner, owners_.of(owner), bytes.view(), step.scratch);
+      inputs_ = hash_of(inputs_, frame.crc());
+      step.stats.finite &= frame.finite();
+      step.stats.down_bytes += bytes.size();
+    }
+  }
+
+  void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
+    const auto [owner, at] = owners_.place(place);
+    std::ranges::fill(block, 0.0F);
+    of(frames_, owner).slice(at).add(from, from + block.size(),
+                                     1.0F / static_cast<float>(ranks_), block.data());
+  }
+
+  std::uint32_t inputs() const override { return inputs_; }
+
+ private:
+  template <class T>
+  static T& of(std::vector<T>& all, int rank) {
+    return all[static_cast<std::size_t>(rank)];
+  }
+
+  Leg leg_of(const Step& step, const Plan& plan, std::uint64_t seed) const {
+    return {plan, seed, step.info.step, step.gradient.places().entries(), mine_.size()};
+  }
+  Leg up(const Step& step) const { return leg_of(step, step.plan, exchange_.setup().seed); }
+  Leg down(const Step& step) const {
+    return leg_of(step, exchange_.down_at(step.info.step),
+                  seed_of_way_back(exchange_.setup().seed));
   }
 
   // Calls use(rank) for all other ranks, the next one first, so that no rank is everybody's first.
   template <class Use>
   void for_others(Use use) const {
-    const int n = setup_.transport.size();
-    for (int i = 1; i < n; ++i) use((me_ + i) % n);
-  }
-
-  Deadline deadline(std::string_view operation) const {
-    return Deadline::in(setup_.timeout_seconds, operation);
-  }
-
-  Buffer& of(std::vector<Buffer>& buffers, int rank) {
-    return buffers[static_cast<std::size_t>(rank)];
+    for (int i = 1; i < ranks_; ++i) use((me_ + i) % ranks_);
   }
 
   // One frame for each owner.
-  void write_up(const Leg& leg, std::span<const float> gradient, const StepInfo& info,
-                StepStats& stats) {
-    memory_->begin(gradient, info);
-    for (int owner = 0; owner < setup_.transport.size(); ++owner) {
-      if (!owns(owner)) continue;
-      stats.payload_bytes += write_frame(leg, me_, shard_of(leg.plan, bounds_, owner), gradient,
-                                         *memory_, info, scratch_, of(mine_, owner));
-      stats.wire_bytes += of(mine_, owner).size();
+  void write_up(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
+    const Leg leg = up(step);
+    for (int owner = 0; owner < ranks_; ++owner) {
+      if (!owners_.owns(owner)) continue;
+      out_.begin(leg, me_, of(mine_, owner));
+      add_slices(out_, step, owners_.of(owner), exchange_.memory());
+      step.stats.payload_bytes += out_.finish();
+      step.stats.wire_bytes += of(mine_, owner).size();
+      step.stats.up_bytes += of(mine_, owner).size();
     }
-    stats.up_bytes = stats.wire_bytes;
   }
 
-  void send_to_owners() {
-    std::vector<Send> sends;
-    std::vector<Receive> receives;
+  void send_to_owners(const Step& step, Transfer& transfer) {
+    const std::uint64_t most = largest_frame(step.plan, owners_.of(me_));
     for_others([&](int rank) {
-      if (owns(rank)) sends.push_back({rank, of(mine_, rank).view()});
-      if (owns(me_)) receives.push_back(Receive::sized(rank, of(received_, rank), largest_frame_));
+      if (owners_.owns(rank)) transfer.sends.push_back({rank, of(mine_, rank).view()});
+      if (owners_.owns(me_))
+        transfer.receives.push_back(Receive::sized(rank, of(received_, rank), most));
     });
-    Conversation(setup_.transport, deadline("frames to the owners of shards"))
-        .exchange(sends, receives);
   }
 
   // In rank order: floating-point sums depend on it.
-  void add_up(const Leg& leg) {
-    const SliceRange shard = shard_of(leg.plan, bounds_, me_);
-    for (std::size_t i = shard.first; i < shard.last; ++i)
-      std::ranges::fill(
-          std::span(sum_).subspan(leg.plan.layout[i].offset, leg.plan.layout[i].count), 0.0F);
-    for (int rank = 0; rank < setup_.transport.size(); ++rank) {
+  void add_up(const Step& step) {
+    const Timed timed(step.stats.decompress_seconds);
+    const Leg leg = up(step);
+    for (int rank = 0; rank < ranks_; ++rank) {
       const Buffer& bytes = rank == me_ ? of(mine_, rank) : of(received_, rank);
-      add_frame(read_frame_of(leg, rank, shard, bytes.view()), 1, sum_, scratch_);
+      of(frames_, rank).open(leg, rank, owners_.of(me_), bytes.view(), step.scratch);
+    }
+    std::size_t count = 0;
+    for (const std::size_t i : owners_.of(me_)) count += step.plan.layout[i].count;
+    float* y = sum_.reset(count).data();
+    for (std::size_t place = 0; place < owners_.of(me_).size(); ++place) {
+      const std::size_t entries = step.plan.layout[owners_.of(me_)[place]].count;
+      for (std::size_t from = 0; from < entries; from += kBlock) {
+        const std::size_t to = std::min(entries, from + kBlock);
+        std::fill(y + from, y + to, 0.0F);
+        for (const FrameIn& frame : frames_) frame.slice(place).add(from, to, 1, y + from);
+      }
+      y += entries;
     }
   }
 
-  void send_to_all() {
-    std::vector<Send> sends;
-    std::vector<Receive> receives;
+  void write_down(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
+    const Leg leg = down(step);
+    back_out_.begin(leg, me_, back_);
+    std::span<const float> rest = sum_.view();
+    for (const std::size_t i : owners_.of(me_)) {
+      const auto x = rest.first(leg.plan.layout[i].count);
+      rest = rest.subspan(x.size());
+      back_out_.add(i, Floats(x), exchange_.owed(), step.scratch);
+    }
+    back_out_.finish();
+  }
+
+  void send_to_all(const Step& step, Transfer& transfer) {
+    const Plan& plan = exchange_.down_at(step.info.step);
     for_others([&](int rank) {
-      if (owns(me_)) sends.push_back({rank, back_.view()});
-      if (owns(rank)) receives.push_back(Receive::sized(rank, of(received_, rank), largest_frame_));
+      if (owners_.owns(me_)) transfer.sends.push_back({rank, back_.view()});
+      if (owners_.owns(rank))
+        transfer.receives.push_back(
+            Receive::sized(rank, of(received_, rank), largest_frame(plan, owners_.of(rank))));
     });
-    Conversation(setup_.transport, deadline("sums of shards")).exchange(sends, receives);
   }
 
-  void add_down(const Leg& leg, StepStats& stats) {
-    std::ranges::fill(sum_, 0.0F);
-    const float weight = 1.0F / static_cast<float>(mine_.size());
-    for (int owner = 0; owner < setup_.transport.size(); ++owner) {
-      if (!owns(owner)) continue;
-      const ByteView bytes = (owner == me_ ? back_ : of(received_, owner)).view();
-      const Frame frame = read_frame_of(leg, owner, shard_of(leg.plan, bounds_, owner), bytes);
-      add_frame(frame, weight, sum_, scratch_);
-      stats.finite &= frame.finite();
-      stats.down_bytes += bytes.size();
-    }
-  }
-
-  Setup setup_;
-  Bounds bounds_;
-  int me_;
-  std::unique_ptr<Memory> memory_, owed_;  // this rank's own, and its shard's
-  std::uint64_t largest_frame_ = 0;
-  Scratch scratch_;
-  std::vector<float> sum_;
+  TwoWay& exchange_;
+  int me_, ranks_, leg_ = 0;
+  ByOwner owners_;
+  FrameOut out_, back_out_;
   std::vector<Buffer> mine_, received_;  // by owner; by sender
   Buffer back_;                          // the sum of this rank's shard
+  std::vector<FrameIn> frames_;          // of all ranks, then of all owners
+  Array<float> sum_;
+  std::uint32_t inputs_ = 0;
 };
+
+std::unique_ptr<Unit> TwoWay::make_unit() { return std::make_unique<TwoWayUnit>(*this); }
 
 }  // namespace
 
-std::unique_ptr<Aggregator> make_two_way(TwoWay way) {
-  return std::make_unique<TwoLegs>(std::move(way));
+std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards,
+                                       std::string down_memory) {
+  return std::make_unique<TwoWay>(setup, std::move(shards), down_memory);
 }
 
 }  // namespace laconic

@@ -94,6 +94,60 @@ void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, f
   }
 }
 
+// NaN keeps its upper bits and becomes quiet; everything else, Inf too, is rounded by the adder.
+void to_bf16_run(const float* x, std::size_t count, std::uint16_t* halves) {
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    const Word bits = load_bits(x + i), magnitude = hn::And(bits, set(0x7fffffffU));
+    const Word odd = hn::And(hn::ShiftRight<16>(bits), set(1));
+    const Word rounded = hn::Add(hn::Add(bits, set(0x7fff)), odd);
+    const Word nan = hn::Or(bits, set(0x400000U));
+    const auto is_nan = hn::Gt(magnitude, set(0x7f800000U));
+    store_halves(hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded)), halves + i);
+  }
+}
+
+void from_bf16_run(const std::uint16_t* halves, std::size_t count, float* y) {
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32()))
+    hn::StoreU(hn::BitCast(F32(), hn::ShiftLeft<16>(load_halves(halves + i))), F32(), y + i);
+}
+
+// From 2^-14 on the exponent is moved and the adder rounds; below it adding the magic float does.
+// From 65520 on it is Inf.
+void to_fp16_run(const float* x, std::size_t count, std::uint16_t* halves) {
+  const F32 df;
+  const Word magic = set((127 - 15 + 23 - 10 + 1) << 23);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    const Word bits = load_bits(x + i), magnitude = hn::And(bits, set(0x7fffffffU));
+    const Word small = hn::Sub(
+        hn::BitCast(U32(), hn::Add(hn::BitCast(df, magnitude), hn::BitCast(df, magic))), magic);
+    const Word odd = hn::And(hn::ShiftRight<13>(magnitude), set(1));
+    const Word normal =
+        hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, set(0xfffU - ((127U - 15U) << 23))), odd));
+    const Word nan = hn::Or(hn::And(hn::ShiftRight<13>(magnitude), set(0x3ff)), set(0x7e00));
+    Word half = hn::IfThenElse(hn::Lt(magnitude, set(113U << 23)), small, normal);
+    half = hn::IfThenElse(hn::Gt(magnitude, set(0x477fefffU)), set(0x7c00), half);
+    half = hn::IfThenElse(hn::Gt(magnitude, set(0x7f800000U)), nan, half);
+    store_halves(hn::Or(half, hn::ShiftLeft<15>(hn::ShiftRight<31>(bits))), halves + i);
+  }
+}
+
+void from_fp16_run(const std::uint16_t* halves, std::size_t count, float* y) {
+  const F32 df;
+  const Word magic = set(113U << 23);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    const Word half = load_halves(halves + i);
+    const Word shifted = hn::ShiftLeft<13>(hn::And(half, set(0x7fff)));
+    const Word normal = hn::Add(shifted, set((127U - 15U) << 23));
+    const Word small = hn::BitCast(
+        U32(), hn::Sub(hn::BitCast(df, hn::Add(shifted, magic)), hn::BitCast(df, magic)));
+    const Word special = hn::Or(shifted, set(0x7f800000U));
+    Word value = hn::IfThenElse(hn::Lt(shifted, set(1U << 23)), small, normal);
+    value = hn::IfThenElse(hn::Gt(shifted, set((31U << 23) - 1)), special, value);
+    const Word sign = hn::ShiftLeft<31>(hn::ShiftRight<15>(half));
+    hn::StoreU(hn::BitCast(df, hn::Or(value, sign)), df, y + i);
+  }
+}
+
 std::uint32_t largest_half_run(const std::uint16_t* halves, std::size_t count) {
   Word largest = hn::Zero(U32());
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32()))
@@ -113,6 +167,10 @@ HWY_EXPORT(bf16_add_run);
 HWY_EXPORT(fp16_encode_run);
 HWY_EXPORT(fp16_add_run);
 HWY_EXPORT(largest_half_run);
+HWY_EXPORT(to_bf16_run);
+HWY_EXPORT(from_bf16_run);
+HWY_EXPORT(to_fp16_run);
+HWY_EXPORT(from_fp16_run);
 
 // Planes may start at an odd address; halves pass through an aligned piece that stays in the
 // first-level cache.
@@ -146,6 +204,14 @@ void add_pieces(const std::uint8_t* halves, std::span<float> y, Add add) {
                 });
 }
 
+template <class Decode>
+void to_pieces(const std::uint8_t* halves, std::span<float> y, Decode decode) {
+  decode_pieces(halves, y.size(),
+                [&](const std::uint16_t* piece, std::size_t from, std::size_t part) {
+                  in_groups(part, decode, In<std::uint16_t>{piece}, Out<float>{y.data() + from});
+                });
+}
+
 }  // namespace
 
 std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count) {
@@ -172,6 +238,30 @@ bool bf16_encode(std::span<const float> x, std::uint8_t* halves) {
 void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y) {
   add_pieces(halves, y, [&](std::size_t, std::size_t count, const std::uint16_t* h, float* y) {
     HWY_DYNAMIC_DISPATCH(bf16_add_run)(h, count, weight, y);
+  });
+}
+
+void floats_to_bf16(std::span<const float> x, std::uint8_t* halves) {
+  encode_pieces(x, halves, [](std::size_t, std::size_t count, const float* x, std::uint16_t* h) {
+    HWY_DYNAMIC_DISPATCH(to_bf16_run)(x, count, h);
+  });
+}
+
+void floats_to_fp16(std::span<const float> x, std::uint8_t* halves) {
+  encode_pieces(x, halves, [](std::size_t, std::size_t count, const float* x, std::uint16_t* h) {
+    HWY_DYNAMIC_DISPATCH(to_fp16_run)(x, count, h);
+  });
+}
+
+void bf16_to_floats(const std::uint8_t* halves, std::span<float> y) {
+  to_pieces(halves, y, [](std::size_t, std::size_t count, const std::uint16_t* h, float* y) {
+    HWY_DYNAMIC_DISPATCH(from_bf16_run)(h, count, y);
+  });
+}
+
+void fp16_to_floats(const std::uint8_t* halves, std::span<float> y) {
+  to_pieces(halves, y, [](std::size_t, std::size_t count, const std::uint16_t* h, float* y) {
+    HWY_DYNAMIC_DISPATCH(from_fp16_run)(h, count, y);
   });
 }
 

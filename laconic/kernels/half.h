@@ -22,6 +22,13 @@ void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves);
 void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<float> y);
 constexpr std::uint32_t fp16_limit(unsigned top) { return top == 254 ? 0x77ff : 0x7800; }
 
+// The formats as they are, of arrays at any address: beyond the largest finite value lies Inf, and
+// NaN stays NaN (quiet, with what fits of its payload).
+void bf16_to_floats(const std::uint8_t* halves, std::span<float> y);
+void floats_to_bf16(std::span<const float> x, std::uint8_t* halves);
+void fp16_to_floats(const std::uint8_t* halves, std::span<float> y);
+void floats_to_fp16(std::span<const float> x, std::uint8_t* halves);
+
 // The largest of the 15-bit magnitudes, of either format; 0 when there is none.
 std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count);
 

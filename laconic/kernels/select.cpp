@@ -233,10 +233,5 @@ void gather(std::span<const float> x, std::span<const std::uint32_t> positions, 
   for (const std::uint32_t position : positions) *out++ = x[position] * factor;
 }
 
-void scatter_add(std::span<const std::uint32_t> positions, const float* values, float weight,
-                 std::span<float> y) {
-  for (const std::uint32_t position : positions) y[position] += weight * *values++;
-}
-
 }  // namespace laconic::kernels
 #endif  // HWY_ONCE

@@ -24,8 +24,4 @@ void largest(std::span<const float> x, std::size_t k, Side side, Array<std::uint
 void gather(std::span<const float> x, std::span<const std::uint32_t> positions, float factor,
             float* out);
 
-// y[positions[j]] += weight * values[j]; positions are distinct and inside y.
-void scatter_add(std::span<const std::uint32_t> positions, const float* values, float weight,
-                 std::span<float> y);
-
 }  // namespace laconic::kernels

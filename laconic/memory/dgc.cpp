@@ -12,10 +12,9 @@
 //
 // Masked momentum with a residual beside it (Sattler et al., Sparse Binary Compression, arXiv
 // 1805.08768, one local step) is this memory: v is its residual.
+#include <algorithm>
 #include <cmath>
 
-#include "laconic/kernels/axpy.h"
-#include "laconic/kernels/reduce.h"
 #include "laconic/memory/store.h"
 
 namespace laconic {
@@ -30,33 +29,56 @@ class Dgc : public Memory {
         u_("dgc.momentum", model),
         v_("dgc", model, Store::format_of(args)) {}
 
+  void begin(const StepInfo& info) override {
+    ranks_ = static_cast<double>(info.ranks);
+    scale_ = info.scale;
+    clipped_ = 1;
+  }
+
   // Each of N ranks clips at clip / sqrt(N): the sum of N independent gradients of that length has
   // length clip.
-  void begin(std::span<const float> gradient, const StepInfo& info) override {
-    if (clip_ == 0) return;
-    const double most = clip_ / std::sqrt(static_cast<double>(info.ranks));
-    const double norm = std::sqrt(kernels::sum_of_squares(gradient));
-    scale_ = norm > most ? static_cast<float>(most / norm) : 1.0F;
+  bool wants_norm() const override { return clip_ > 0; }
+  void norm(double norm) override {
+    const double most = clip_ / std::sqrt(ranks_), length = norm / scale_;
+    clipped_ = length > most ? static_cast<float>(most / length) : 1.0F;
   }
 
-  std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
-                                    const StepInfo&) override {
-    return v_.open(slice, u_.open(slice, gradient, {.kept = momentum_, .fresh = scale_}));
+  // u is the next momentum, without the loss scale; what is sent is v + u with it.
+  Source source(const Slice& slice, const Floats& gradient) override {
+    const Floats u = u_.kept(slice), next = u_.next(slice);
+    const float fresh = clipped_ / scale_;
+    float a[kBlock], b[kBlock], c[kBlock];
+    for (std::size_t from = 0; from < slice.count; from += kBlock) {
+      const std::size_t count = std::min(kBlock, slice.count - from);
+      const float *g = gradient.load(from, count, a), *old = u.load(from, count, b);
+      float* out = next.place(from, count, c);
+      for (std::size_t i = 0; i < count; ++i) out[i] = fresh * g[i] + momentum_ * old[i];
+      next.store(from, count, out);
+    }
+    return {.fresh = next,
+            .kept = v_.kept(slice),
+            .left = v_.next(slice),
+            .a = scale_,
+            .b = scale_,
+            .c = 1 / scale_};
   }
 
-  void absorb(const Slice& slice, const Sent& sent) override {
-    const auto values = sent.decode(slice.count, decoded_);
-    kernels::add_scaled(values.data(), -1, v_.opened(slice));
-    if (masking_) mask_momentum(u_.opened(slice), values);
-    u_.close(slice);
-    v_.close(slice);
+  void sent(const Slice& slice, const Sent& sent) override {
+    if (!masking_) return;
+    const Floats next = u_.next(slice);
+    float buffer[kBlock];
+    sent.each_block(slice.count, [&](std::size_t from, std::span<const float> values) {
+      float* u = next.place(from, values.size(), buffer);
+      const float* old = next.load(from, values.size(), buffer);
+      for (std::size_t i = 0; i < values.size(); ++i) u[i] = values[i] != 0 ? 0.0F : old[i];
+      next.store(from, values.size(), u);
+    });
   }
 
-  void commit() override {
-    u_.commit();
-    v_.commit();
+  void commit(const Tensors& tensors) override {
+    u_.commit(tensors.sent);
+    v_.commit(tensors.sent);
   }
-  void rollback() override {}  // old u and v were never touched
 
   double residual_norm() const override { return v_.norm(); }
   State save() const override { return save_stores({&u_, &v_}); }
@@ -66,9 +88,9 @@ class Dgc : public Memory {
   float momentum_;
   double clip_;
   bool masking_;
-  float scale_ = 1;
+  double ranks_ = 1;
+  float scale_ = 1, clipped_ = 1;
   Store u_, v_;
-  std::vector<float> decoded_;
 };
 
 const RegisterMemory dgc{{

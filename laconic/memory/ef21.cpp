@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/memory/store.h"
 
@@ -18,33 +17,38 @@ class Ef21 : public Memory {
  public:
   explicit Ef21(const Model& model) : h_("ef21", model), mean_("ef21.mean", model) {}
 
-  void begin(std::span<const float>, const StepInfo&) override { owed_squared_ = 0; }
-
-  std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
-                                    const StepInfo&) override {
-    return h_.open(slice, gradient, {.kept = -1});
+  void begin(const StepInfo& info) override {
+    scale_ = info.scale;
+    owed_squared_ = 0;
   }
 
-  void absorb(const Slice& slice, const Sent& sent) override {
-    const auto values = sent.decode(slice.count, decoded_);
-    const auto difference = h_.opened(slice);
-    kernels::add_scaled(values.data(), -1, difference);
-    owed_squared_ += kernels::sum_of_squares(difference);
-    h_.open(slice, values);
-    h_.close(slice);
+  Source source(const Slice& slice, const Floats& gradient) override {
+    left_.reset(slice.count);
+    return {.fresh = gradient,
+            .kept = h_.kept(slice),
+            .left = Floats(left_.span()),
+            .b = -scale_,
+            .c = 1 / scale_};
   }
 
-  void finish(std::span<float> mean, const StepInfo&) override {
-    std::ranges::copy(mean_.open(mean_.all(), mean), mean.begin());
-    mean_.close(mean_.all());
+  void sent(const Slice& slice, const Sent& sent) override {
+    owed_squared_ += kernels::sum_of_squares(left_.view());
+    add(h_, slice, [&](auto&& add_block) { sent.each_block(slice.count, add_block); });
   }
 
-  void commit() override {
-    h_.commit();
-    mean_.commit();
+  bool reshapes() const override { return true; }
+  void mean(const Slice& slice, std::size_t from, std::span<float> block) override {
+    add(mean_, slice, [&](auto&& add_block) { add_block(from, block); });
+    float buffer[kBlock];
+    const float* sum = mean_.next(slice).load(from, block.size(), buffer);
+    for (std::size_t i = 0; i < block.size(); ++i) block[i] = scale_ * sum[i];
+  }
+
+  void commit(const Tensors& tensors) override {
+    h_.commit(tensors.sent);
+    mean_.commit(tensors.averaged);
     owed_ = std::sqrt(owed_squared_);
   }
-  void rollback() override {}  // what was kept was never touched
 
   // |g - h| of the last step; 0 before the first one after a load.
   double residual_norm() const override { return owed_; }
@@ -55,8 +59,22 @@ class Ef21 : public Memory {
   }
 
  private:
+  // next = kept + block / scale, for the blocks that `each` hands over.
+  template <class Each>
+  void add(Store& store, const Slice& slice, Each each) {
+    const Floats kept = store.kept(slice), next = store.next(slice);
+    each([&](std::size_t from, std::span<const float> block) {
+      float a[kBlock], b[kBlock];
+      const float* old = kept.load(from, block.size(), a);
+      float* out = next.place(from, block.size(), b);
+      for (std::size_t i = 0; i < block.size(); ++i) out[i] = old[i] + block[i] / scale_;
+      next.store(from, block.size(), out);
+    });
+  }
+
   Store h_, mean_;
-  std::vector<float> decoded_;
+  Array<float> left_;
+  float scale_ = 1;
   double owed_squared_ = 0, owed_ = 0;
 };
 

@@ -7,8 +7,8 @@
 // each step's residual, 2^-8 of each entry.
 //
 // With units=step the residual is a change of the model, so a learning rate that changes does not
-// change what is owed: a = decay * e + lr * g; send C(a / lr); e = a - lr * C(a / lr). The
-// invariant is then that of lr * sent and lr * g.
+// change what is owed: a = g + decay * e / lr; send C(a); e = lr * (a - C(a)). The invariant is then
+// that of lr * sent and lr * g. A loss scale S is such a unit too: the residual is kept without it.
 //
 // With masking=on the momentum of the worker's own optimiser becomes 0 where something was sent, as
 // Sparse Binary Compression asks for after local steps (Sattler et al., arXiv 1805.08768).
@@ -20,6 +20,43 @@
 namespace laconic {
 namespace {
 
+// The worker's own momentum, set to 0 at commit where something was sent. Entries at which
+// receivers decode 0 were not sent.
+class Mask {
+ public:
+  void begin(const StepInfo& info, const Places& places) {
+    if (info.momentum.size() != places.entries() &&
+        info.momentum_by_tensor.size() != places.tensors())
+      throw UsageError(
+          "memory 'feedback:masking=on' masks the momentum that each rank has of its own; "
+          "allowed: with local steps (a delay above 1) and an optimiser with momentum");
+    info_ = info;
+    sent_.clear();
+  }
+
+  void sent(const Slice& slice, const Sent& sent) {
+    sent.each_block(slice.count, [&](std::size_t from, std::span<const float> values) {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (values[i] != 0) sent_.push_back(slice.offset + from + i);
+    });
+  }
+
+  void commit(std::span<const std::size_t> tensors, const Places& places) {
+    for (const std::size_t entry : sent_) {
+      const std::size_t tensor = places.tensor_at(entry);
+      if (!std::ranges::binary_search(tensors, tensor)) continue;
+      if (!info_.momentum.empty())
+        info_.momentum[entry] = 0;
+      else
+        info_.momentum_by_tensor[tensor][entry - places.begin(tensor)] = 0;
+    }
+  }
+
+ private:
+  StepInfo info_;                  // whose arrays are the caller's until the step ends
+  std::vector<std::size_t> sent_;  // entries of the model
+};
+
 class Feedback : public Memory {
  public:
   Feedback(const Model& model, const Args& args)
@@ -28,40 +65,28 @@ class Feedback : public Memory {
         masking_(args.text("masking") == "on"),
         residual_(in_steps_ ? "feedback.step" : "feedback", model, Store::format_of(args)) {}
 
-  void begin(std::span<const float>, const StepInfo& info) override {
-    if (masking_) {
-      if (info.momentum.size() != residual_.all().count)
-        throw UsageError(
-            "memory 'feedback:masking=on' masks the momentum that each rank has of its own; "
-            "allowed: with local steps (a delay above 1) and an optimiser with momentum");
-      momentum_ = info.momentum;
-      masked_.assign(momentum_.begin(), momentum_.end());
-    }
-    if (!in_steps_) return;
-    require_lr("feedback:units=step", info);
-    lr_ = info.lr;
+  void begin(const StepInfo& info) override {
+    if (masking_) mask_.begin(info, residual_.places());
+    if (in_steps_) require_lr("feedback:units=step", info);
+    unit_ = (in_steps_ ? 1 / info.lr : 1) * info.scale;
   }
 
-  std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
-                                    const StepInfo&) override {
-    const auto a = residual_.open(slice, gradient, {.kept = decay_, .fresh = lr_});
-    if (!in_steps_) return a;
-    as_gradient_.resize(a.size());
-    for (std::size_t i = 0; i < a.size(); ++i) as_gradient_[i] = a[i] / lr_;
-    return as_gradient_;
+  Source source(const Slice& slice, const Floats& gradient) override {
+    return {.fresh = gradient,
+            .kept = residual_.kept(slice),
+            .left = residual_.next(slice),
+            .b = decay_ * unit_,
+            .c = 1 / unit_};
   }
 
-  void absorb(const Slice& slice, const Sent& sent) override {
-    sent.add_to(residual_.opened(slice), -lr_);
-    residual_.close(slice);
-    if (masking_) mask_momentum(std::span(masked_).subspan(slice.offset, slice.count), sent);
+  void sent(const Slice& slice, const Sent& sent) override {
+    if (masking_) mask_.sent(slice, sent);
   }
 
-  void commit() override {
-    residual_.commit();
-    if (masking_) std::ranges::copy(masked_, momentum_.begin());
+  void commit(const Tensors& tensors) override {
+    residual_.commit(tensors.sent);
+    if (masking_) mask_.commit(tensors.sent, residual_.places());
   }
-  void rollback() override {}  // the old residual was never touched
 
   double residual_norm() const override { return residual_.norm(); }
   State save() const override { return save_stores({&residual_}); }
@@ -70,11 +95,9 @@ class Feedback : public Memory {
  private:
   float decay_;
   bool in_steps_, masking_;
-  float lr_ = 1;  // stays 1 in units of the gradient
+  float unit_ = 1;  // of the gradient, in units of the residual: 1 / learning rate, and loss scale
   Store residual_;
-  std::vector<float> as_gradient_;
-  std::span<float> momentum_;  // the caller's, until the step ends
-  std::vector<float> masked_;  // what it becomes
+  Mask mask_;
 };
 
 const RegisterMemory feedback{{

@@ -1,6 +1,7 @@
 // The table of memories, and state by tensor name.
 #include "laconic/memory/memory.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -92,16 +93,6 @@ void require_lr(const std::string& memory, const StepInfo& info) {
                    "; allowed: above 0");
 }
 
-void mask_momentum(std::span<float> momentum, const Sent& sent) {
-  std::vector<float> decoded;
-  mask_momentum(momentum, sent.decode(momentum.size(), decoded));
-}
-
-void mask_momentum(std::span<float> momentum, std::span<const float> decoded) {
-  for (std::size_t i = 0; i < momentum.size(); ++i)
-    momentum[i] = decoded[i] != 0 ? 0.0F : momentum[i];
-}
-
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values,
                   State& state) {
   for (const Tensor& tensor : model) {
@@ -158,14 +149,19 @@ Buffer write_state(const State& state) {
   for (const auto& [name, values] : state) header.shape[0] += values.size();
   const Operator identity = parse_operator("identity");
   FrameWriter frame(out, header, std::span(&identity, 1));
-  for (const auto& [name, values] : state) frame.add(values, 0, header.keys(), scratch, name);
+  std::uint64_t position = 0;
+  for (const auto& [name, values] : state) {
+    frame.add(position, values, 0, header.keys(), scratch, name);
+    position += values.size();
+  }
   frame.finish();
   return out;
 }
 
 State read_state(ByteView bytes) {
   const Frame frame = read_frame(bytes, {.max_count = bytes.size()});
-  if (frame.operators.size() != 1 || frame.operators[0].spec() != "identity" || !frame.covers_all())
+  if (frame.operators.size() != 1 || frame.operators[0].spec() != "identity" ||
+      !frame.covers_all() || std::ranges::any_of(frame.sections, &Section::rests))
     throw DataError("the frame is not a saved state");
   Scratch scratch;
   State state;

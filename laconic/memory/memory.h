@@ -2,6 +2,7 @@
 // commit, and rollback leaves everything as it was before the step.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,9 +20,16 @@ namespace laconic {
 struct StepInfo {
   std::uint64_t step = 0;
   float lr = 0;
+  // The model and the momentum of this rank's own optimiser, for memories that look at them: one
+  // array over the whole model, or one per tensor (by_tensor), whose addresses stay until the step
+  // ends.
   std::span<const float> parameters = {};
-  std::span<float> momentum = {};  // of this rank's own optimiser, for memories that mask it
-  std::size_t ranks = 1;           // filled in by the aggregator
+  std::span<float> momentum = {};
+  std::span<const float* const> parameters_by_tensor = {};
+  std::span<float* const> momentum_by_tensor = {};
+  float scale = 1;          // what gradients are multiplied by; what is remembered is not
+  std::uint32_t flags = 0;  // the host's; all ranks' together are in StepStats
+  std::size_t ranks = 1;    // filled in by the aggregator
 };
 
 // What was sent of a slice.
@@ -30,15 +38,19 @@ struct Sent {
   ByteView section;
   Keys keys;
   Scratch& scratch;
+  Decoder& decoder;  // working memory
 
-  // y += weight * what every receiver decodes.
-  void add_to(std::span<float> y, float weight) const { op.add(section, weight, y, keys, scratch); }
-
-  // What every receiver decodes of a slice of `count` entries, in an array of the caller's.
-  std::span<const float> decode(std::size_t count, std::vector<float>& into) const {
-    into.assign(count, 0.0F);
-    add_to(into, 1);
-    return into;
+  // Calls use(from, values) for blocks of what every receiver decodes of `count` entries.
+  template <class Use>
+  void each_block(std::size_t count, Use use) const {
+    op.open(section, count, keys, scratch, decoder);
+    float values[kBlock];
+    for (std::size_t from = 0; from < count; from += kBlock) {
+      const std::span<float> block(values, std::min(kBlock, count - from));
+      std::ranges::fill(block, 0.0F);
+      decoder.add(from, from + block.size(), 1, block.data());
+      use(from, std::span<const float>(block));
+    }
   }
 };
 
@@ -46,28 +58,38 @@ struct Sent {
 // layout.
 using State = std::map<std::string, std::vector<float>>;
 
-// A step is begin; compensate and absorb, slice by slice; finish; and commit, or rollback at any
-// point.
+// Tensors of a step, by index, ascending: those of which this rank has sent something (others rest),
+// and those that all ranks have averaged.
+struct Tensors {
+  std::span<const std::size_t> sent, averaged;
+};
+
+// A step is begin; source and sent for every slice that is encoded; mean for every slice of the
+// result; and commit. A step that is never committed leaves no trace, so there is nothing to undo.
+// Steps over different tensors may be open at once.
 class Memory {
  public:
   virtual ~Memory() = default;
 
-  // Once per step, before the first slice: the whole gradient of this rank. Throws UsageError when
-  // `info` lacks what this memory needs.
-  virtual void begin(std::span<const float> /*gradient*/, const StepInfo& /*info*/) {}
-  // Before encoding: what to send for this slice of the gradient. The result stays valid until the
-  // slice is absorbed or the next one compensated.
-  virtual std::span<const float> compensate(const Slice& slice, std::span<const float> gradient,
-                                            const StepInfo& info) = 0;
+  // Before the first slice. Throws UsageError when `info` lacks what this memory needs.
+  virtual void begin(const StepInfo& /*info*/) {}
+  // Whether it must know the length of the whole gradient before the first slice, and that.
+  virtual bool wants_norm() const { return false; }
+  virtual void norm(double /*norm*/) {}
+
+  // What to encode for this slice of the gradient, and where the next residual goes. Valid until
+  // the next call.
+  virtual Source source(const Slice& slice, const Floats& gradient) = 0;
   // After encoding: what the receivers will decode of it.
-  virtual void absorb(const Slice& slice, const Sent& sent) = 0;
-  // After the mean of what all ranks sent is known: may turn it into the mean gradient.
-  virtual void finish(std::span<float> /*mean*/, const StepInfo& /*info*/) {}
+  virtual void sent(const Slice& /*slice*/, const Sent& /*sent*/) {}
+  // Turns a block of the mean of what all ranks sent into one of the mean gradient.
+  virtual void mean(const Slice& /*slice*/, std::size_t /*from*/, std::span<float> /*block*/) {}
+  virtual bool reshapes() const { return false; }  // whether it does that
 
-  virtual void commit() = 0;
-  virtual void rollback() = 0;
+  // What the step has brought for these tensors becomes what is remembered of them.
+  virtual void commit(const Tensors& tensors) = 0;
 
-  // Length of what is still owed to the model; 0 when nothing is remembered.
+  // Length of what is still owed to the model; 0 when nothing is remembered. A pass over it.
   virtual double residual_norm() const = 0;
   virtual State save() const = 0;
   // Throws DataError unless the state is one this memory saved for this model; nothing is changed
@@ -106,12 +128,6 @@ bool carries_momentum(std::string_view memory);
 
 // Throws UsageError unless the step's learning rate can be divided by.
 void require_lr(const std::string& memory, const StepInfo& info);
-
-// Momentum masking: sets momentum to 0 where something was sent, that is, where receivers decode
-// anything but 0, and leaves it as it is elsewhere. For one slice, given what was sent of it or its
-// decoded values.
-void mask_momentum(std::span<float> momentum, const Sent& sent);
-void mask_momentum(std::span<float> momentum, std::span<const float> decoded);
 
 // Cuts an array over the whole model into one entry per tensor, "role/tensor", and back.
 void save_tensors(const std::string& role, const Model& model, std::span<const float> values,

@@ -6,13 +6,8 @@ namespace {
 
 class None : public Memory {
  public:
-  std::span<const float> compensate(const Slice&, std::span<const float> gradient,
-                                    const StepInfo&) override {
-    return gradient;
-  }
-  void absorb(const Slice&, const Sent&) override {}
-  void commit() override {}
-  void rollback() override {}
+  Source source(const Slice&, const Floats& gradient) override { return {.fresh = gradient}; }
+  void commit(const Tensors&) override {}
   double residual_norm() const override { return 0; }
   State save() const override { return {}; }
   void load(const State& state) override { expect_state(state, {}, {}); }

@@ -1,21 +1,12 @@
-// Stores: the two formats, and their way into a State.
+// Stores: the two arrays, and their way into a State.
 #include "laconic/memory/store.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "laconic/kernels/half.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {
-namespace {
-
-void mix_into(const float* __restrict kept, std::span<const float> fresh, Mix mix,
-              float* __restrict out) {
-  for (std::size_t i = 0; i < fresh.size(); ++i) out[i] = mix.fresh * fresh[i] + mix.kept * kept[i];
-}
-
-}  // namespace
 
 Parameter Store::parameter() {
   return {.name = "store",
@@ -29,79 +20,67 @@ Store::Format Store::format_of(const Args& args) {
 }
 
 Store::Store(std::string role, const Model& model, Format format)
-    : role_(std::move(role)), model_(model), format_(format), count_(count_of(model)) {
-  if (format_ == Format::fp32) {
-    kept_.resize(count_);
-    next_.resize(count_);
-    return;
-  }
-  std::ranges::fill(kept_halves_.reset(2 * count_), std::uint8_t{0});
-  next_halves_.reset(2 * count_);
+    : role_(std::move(role)),
+      model_(model),
+      places_(model),
+      format_(format),
+      current_(places_.tensors()) {
+  for (Buffer& array : arrays_)
+    std::ranges::fill(array.reset(width() * places_.entries()), std::uint8_t{0});
 }
 
-Slice Store::all() const {
-  Slice slice;
-  slice.count = slice.rows = count_;
-  return slice;
+Piece Store::piece(std::size_t tensor, std::size_t from, std::size_t count, unsigned which) const {
+  return {count, arrays_[which ^ current_[tensor]].data() + width() * (places_.begin(tensor) + from),
+          format_ == Format::fp32 ? Dtype::float32 : Dtype::bfloat16};
 }
 
-std::span<float> Store::open(const Slice& slice, std::span<const float> fresh, Mix mix) {
-  if (format_ == Format::bf16) next_.resize(slice.count);
-  const auto next = opened(slice);
-  if (format_ == Format::fp32 && mix.kept != 0) {
-    mix_into(kept_.data() + slice.offset, fresh, mix, next.data());
-    return next;
-  }
-  std::ranges::transform(fresh, next.begin(), [&](float value) { return mix.fresh * value; });
-  if (mix.kept != 0) kernels::bf16_add(kept_halves_.data() + 2 * slice.offset, mix.kept, next);
-  return next;
+// Neighbours in the same array are one piece.
+Floats Store::floats(const Slice& slice, unsigned which, std::vector<Piece>& pieces) {
+  pieces.clear();
+  places_.each(slice, [&](std::size_t tensor, std::size_t from, std::size_t count) {
+    const Piece next = piece(tensor, from, count, which);
+    if (!pieces.empty() &&
+        static_cast<std::uint8_t*>(pieces.back().data) + width() * pieces.back().count == next.data)
+      pieces.back().count += count;
+    else
+      pieces.push_back(next);
+  });
+  return Floats(std::span<const Piece>(pieces));
 }
 
-std::span<float> Store::opened(const Slice& slice) {
-  return std::span(next_).subspan(format_ == Format::fp32 ? slice.offset : 0, slice.count);
-}
-
-void Store::close(const Slice& slice) {
-  if (format_ == Format::bf16)
-    kernels::bf16_encode(opened(slice), next_halves_.data() + 2 * slice.offset);
-}
-
-void Store::commit() {
-  if (format_ == Format::fp32) kept_.swap(next_);
-  kept_halves_.swap(next_halves_);
-}
-
-void Store::read(std::size_t from, std::span<float> out) const {
-  if (format_ == Format::fp32) {
-    std::copy_n(kept_.begin() + static_cast<std::ptrdiff_t>(from), out.size(), out.begin());
-    return;
-  }
-  std::ranges::fill(out, 0.0F);
-  kernels::bf16_add(kept_halves_.data() + 2 * from, 1, out);
+void Store::commit(std::span<const std::size_t> tensors) {
+  for (const std::size_t tensor : tensors) current_[tensor] ^= 1;
 }
 
 double Store::norm() const {
-  if (format_ == Format::fp32) return std::sqrt(kernels::sum_of_squares(kept_));
-  float piece[4096];  // no array of floats over the whole model: saving it is what bf16 is for
   double sum = 0;
-  for (std::size_t from = 0; from < count_; from += std::size(piece)) {
-    const auto part = std::span(piece).first(std::min(std::size(piece), count_ - from));
-    read(from, part);
-    sum += kernels::sum_of_squares(part);
+  float buffer[kBlock];
+  for (std::size_t t = 0; t < places_.tensors(); ++t) {
+    const Piece all = piece(t, 0, places_.count(t), 0);
+    const Floats values(std::span(&all, 1));
+    for (std::size_t from = 0; from < all.count; from += kBlock) {
+      const std::size_t count = std::min(kBlock, all.count - from);
+      sum += kernels::sum_of_squares({values.load(from, count, buffer), count});
+    }
   }
   return std::sqrt(sum);
 }
 
 void Store::save(State& state) const {
-  std::vector<float> values(count_);
-  read(0, values);
-  save_tensors(role_, model_, values, state);
+  for (std::size_t t = 0; t < places_.tensors(); ++t) {
+    const Piece all = piece(t, 0, places_.count(t), 0);
+    auto& values = state[role_ + "/" + model_[t].name];
+    values.resize(all.count);
+    const float* at = Floats(std::span(&all, 1)).load(0, all.count, values.data());
+    if (at != values.data()) std::copy_n(at, all.count, values.data());
+  }
 }
 
 void Store::load(const State& state) {
-  open(all(), load_tensors(role_, model_, state), {.kept = 0});
-  close(all());
-  commit();
+  for (std::size_t t = 0; t < places_.tensors(); ++t) {
+    const Piece all = piece(t, 0, places_.count(t), 0);
+    Floats(std::span(&all, 1)).store(0, all.count, state.at(role_ + "/" + model_[t].name).data());
+  }
 }
 
 State save_stores(std::initializer_list<const Store*> stores) {

@@ -1,6 +1,6 @@
 // One number per entry of the model, kept from step to step as float32 or as bfloat16.
 // Invariant: what is kept changes by commit and by load, and by nothing else. A step writes to a
-// second array, so a step that is never committed leaves no trace.
+// second array; commit makes it the first, tensor by tensor.
 #pragma once
 
 #include <initializer_list>
@@ -8,19 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "laconic/layout/places.h"
 #include "laconic/memory/memory.h"
 
 namespace laconic {
 
-// How a slice's next values start: kept * (what is kept) + fresh * (what is new).
-struct Mix {
-  float kept = 1, fresh = 1;
-};
-
 class Store {
  public:
-  // bf16 takes half the memory: two arrays of 2 bytes per entry and floats for one slice. Each
-  // commit rounds to nearest even, which moves an entry by up to 2^-8 of it.
+  // bf16 takes half the memory. Each step rounds to nearest even, which moves an entry by up to
+  // 2^-8 of it.
   enum class Format { fp32, bf16 };
 
   // The parameter `store` of a memory, and what it was set to.
@@ -32,30 +28,32 @@ class Store {
 
   const std::string& role() const { return role_; }
   const Model& model() const { return model_; }
-  Slice all() const;  // the whole model as one slice
+  const Places& places() const { return places_; }
 
-  // Starts the next values of a slice and returns them, to be changed until `close`. One slice is
-  // open at a time. With mix.kept 0 nothing of the old remains, not even a NaN.
-  std::span<float> open(const Slice& slice, std::span<const float> fresh, Mix mix = {});
-  std::span<float> opened(const Slice& slice);
-  void close(const Slice& slice);
+  // What is kept of a slice, and where its next values go. Each is valid until it is asked for
+  // again.
+  Floats kept(const Slice& slice) { return floats(slice, 0, kept_pieces_); }
+  Floats next(const Slice& slice) { return floats(slice, 1, next_pieces_); }
 
-  // The next values become those that are kept. Every slice must have been closed since the last.
-  void commit();
+  // The next values of these tensors become those that are kept.
+  void commit(std::span<const std::size_t> tensors);
 
   double norm() const;
   void save(State& state) const;
   void load(const State& state);  // expect_state has passed
 
  private:
-  void read(std::size_t from, std::span<float> out) const;
+  Floats floats(const Slice& slice, unsigned which, std::vector<Piece>& pieces);
+  std::size_t width() const { return format_ == Format::fp32 ? 4 : 2; }
+  Piece piece(std::size_t tensor, std::size_t from, std::size_t count, unsigned which) const;
 
   std::string role_;
   Model model_;
+  Places places_;
   Format format_;
-  std::size_t count_;
-  std::vector<float> kept_, next_;  // fp32; with bf16 next_ holds the open slice alone
-  Buffer kept_halves_, next_halves_;
+  mutable Buffer arrays_[2];
+  std::vector<std::uint8_t> current_;  // by tensor: which of the two arrays is kept
+  std::vector<Piece> kept_pieces_, next_pieces_;
 };
 
 // All of a memory's stores as one state, and back. Throws DataError, with nothing changed, unless

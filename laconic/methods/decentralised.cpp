@@ -35,7 +35,7 @@ class Decentralised : public Method {
   }
 
   bool replicas_equal() const override { return false; }
-  double residual_norm() const override { return residual_norm_; }
+  double residual_norm() const override { return mixer_->residual_norm(); }
 
   Saved save(std::span<const float> parameters) const override {
     return save_both(model_, parameters, &Saved::own, *mixer_);
@@ -50,14 +50,12 @@ class Decentralised : public Method {
     info.parameters = x;
     const StepStats stats = mixer_->mix(x, info);
     mixed_finite_ = stats.finite;
-    residual_norm_ = stats.residual_norm;
     return stats;
   }
 
   Model model_;
   std::unique_ptr<Mixer> mixer_;
   bool mixed_finite_ = true;
-  double residual_norm_ = 0;
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ class LocalSteps : public Method {
 
   bool set_back() const override { return set_back_; }
   bool replicas_equal() const override { return !under_way_; }
-  double residual_norm() const override { return residual_norm_; }
+  double residual_norm() const override { return aggregator_->residual_norm(); }
 
   Saved save(std::span<const float> parameters) const override {
     Saved saved;
@@ -87,7 +87,6 @@ class LocalSteps : public Method {
     std::ranges::copy(common_, x.begin());
     under_way_ = false;
     set_back_ = !stats.finite;
-    residual_norm_ = stats.residual_norm;
     stats.dense_bytes = 0;  // its steps have been counted
     stats.update_seconds = watch.lap();
     return stats;
@@ -99,7 +98,6 @@ class LocalSteps : public Method {
   std::unique_ptr<Aggregator> aggregator_;
   std::vector<float> common_, change_;  // the model all had after the last round
   bool under_way_ = false, set_back_ = false;
-  double residual_norm_ = 0;  // what the last round left
 };
 
 }  // namespace

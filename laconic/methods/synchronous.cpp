@@ -16,14 +16,12 @@ class Synchronous : public Method {
     StepInfo info = given;
     info.parameters = parameters;
     info.momentum = {};  // all ranks have the same: no rank may mask it by what it alone has sent
-    const StepStats stats = aggregator_->average(gradient, info);
-    residual_norm_ = stats.residual_norm;
-    return stats;
+    return aggregator_->average(gradient, info);
   }
   StepStats after_update(std::span<float>, const StepInfo&) override { return {}; }
 
   bool replicas_equal() const override { return true; }
-  double residual_norm() const override { return residual_norm_; }
+  double residual_norm() const override { return aggregator_->residual_norm(); }
 
   Saved save(std::span<const float> parameters) const override {
     return save_both(model_, parameters, &Saved::common, *aggregator_);
@@ -35,7 +33,6 @@ class Synchronous : public Method {
  private:
   Model model_;
   std::unique_ptr<Aggregator> aggregator_;
-  double residual_norm_ = 0;
 };
 
 }  // namespace

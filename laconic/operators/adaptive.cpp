@@ -17,7 +17,8 @@ class Adaptive : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return count; }
 
-  void select(std::span<const float> x, const Keys&, Positions& kept, Scratch&) const override {
+  void select(std::span<const float> x, const Keys&, Positions& kept,
+              StageScratch&) const override {
     const float least = std::bit_cast<float>(kernels::largest_magnitude(x)) / factor_;
     kernels::at_least(x, std::max(std::bit_cast<std::uint32_t>(least), 1U), kernels::Side::both,
                       kept);

@@ -93,7 +93,7 @@ class Binned : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const Bins of(x, bits_);
@@ -113,14 +113,14 @@ class Binned : public Quantiser {
                         "; allowed: finite numbers");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     if (y.empty()) return;
     std::array<float, 1U << kMostBits> means{};
     for (std::size_t b = 0; b < bins(); ++b) means[b] = mean(planes[0], b);
-    unpack_codes(y.size(), bits_, planes[1], scratch,
-                 [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
-                   for (std::size_t i = 0; i < part; ++i) y[from + i] += weight * means[codes[i]];
+    unpack_codes(from, y.size(), bits_, planes[1],
+                 [&](std::size_t at, std::size_t part, const std::uint8_t* codes) {
+                   for (std::size_t i = 0; i < part; ++i) y[at + i] += weight * means[codes[i]];
                  });
   }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/operators/blocks.h"
 #include "laconic/operators/bucketed.h"
 
 namespace laconic {
@@ -31,7 +32,7 @@ class Bucketed : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     bool finite = true;
     each(x.size(), planes, [&](std::size_t from, std::size_t count, const PlaneSpans& part) {
       finite = finite &&
@@ -46,11 +47,18 @@ class Bucketed : public Quantiser {
     });
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
-    each(y.size(), planes, [&](std::size_t from, std::size_t count, const PlaneViews& part) {
-      inner_->add(part, weight, y.subspan(from, count), scratch);
-    });
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
+    in_blocks(from, from + y.size(), size_,
+              [&](std::size_t bucket, std::size_t begin, std::size_t count) {
+                PlaneViews mine{};
+                for (std::size_t i = 0; i < full_.count; ++i) {
+                  const std::size_t size = full_.shape[i].size();
+                  mine[i] = planes[i].subspan(bucket * size);
+                  mine[i] = mine[i].first(std::min(size, mine[i].size()));
+                }
+                inner_->add(mine, begin - bucket * size_, weight, y.subspan(begin - from, count));
+              });
   }
 
   Traits traits(std::size_t count) const override { return inner_->traits(std::min(count, size_)); }

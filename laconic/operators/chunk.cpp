@@ -23,7 +23,7 @@ class Chunk : public IndexedSelector {
   std::size_t most(std::size_t count) const override { return space(count).evenly(); }
 
   void select(std::span<const float> x, const Keys&, Positions& kept,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     for (std::size_t from = 0; from < x.size(); from += size_) {
       const std::size_t before = kept.size();
       kernels::largest(x.subspan(from, std::min(size_, x.size() - from)), kept_,

@@ -1,5 +1,5 @@
 // Codes of 1 to 8 bits on their way into a plane and out of it: a byte each, in pieces that stay in
-// the cache, on all threads.
+// the cache.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,11 @@ namespace laconic {
 
 inline constexpr std::size_t kCodePiece = 4096;
 
-// Packs what codes(from, part, bytes) puts into `part` bytes for the entries from `from` on.
+// Packs, on all threads, what codes(from, part, bytes) puts into `part` bytes for the entries from
+// `from` on.
 template <class Codes>
-void pack_codes(std::size_t count, unsigned bits, std::span<std::uint8_t> plane, Scratch& scratch,
-                Codes codes) {
+void pack_codes(std::size_t count, unsigned bits, std::span<std::uint8_t> plane,
+                StageScratch& scratch, Codes codes) {
   scratch.pool.each((count + kCodePiece - 1) / kCodePiece, [&](std::size_t piece, unsigned) {
     std::uint8_t some[kCodePiece];
     const std::size_t from = piece * kCodePiece, part = std::min(kCodePiece, count - from);
@@ -22,15 +23,17 @@ void pack_codes(std::size_t count, unsigned bits, std::span<std::uint8_t> plane,
   });
 }
 
-// Calls use(from, part, bytes) for every piece.
+// Calls use(at, part, bytes) for every piece of the `count` entries from `from` on, whose codes
+// begin a byte; `at` counts from there.
 template <class Use>
-void unpack_codes(std::size_t count, unsigned bits, ByteView plane, Scratch& scratch, Use use) {
-  scratch.pool.each((count + kCodePiece - 1) / kCodePiece, [&](std::size_t piece, unsigned) {
-    std::uint8_t some[kCodePiece];
-    const std::size_t from = piece * kCodePiece, part = std::min(kCodePiece, count - from);
-    unpack_bytes(plane.data() + from / 8 * bits, part, bits, some);
-    use(from, part, some);
-  });
+void unpack_codes(std::size_t from, std::size_t count, unsigned bits, ByteView plane, Use use) {
+  std::uint8_t some[kCodePiece];
+  const std::uint8_t* codes = plane.data() + from * bits / 8;
+  for (std::size_t at = 0; at < count; at += kCodePiece) {
+    const std::size_t part = std::min(kCodePiece, count - at);
+    unpack_bytes(codes + at / 8 * bits, part, bits, some);
+    use(at, part, some);
+  }
 }
 
 }  // namespace laconic

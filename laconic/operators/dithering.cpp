@@ -20,7 +20,7 @@ class Dithering : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const float norm = norm_ == "1" ? l1_norm(x) : norm_ == "2" ? l2_norm(x) : max_norm(x);
@@ -40,13 +40,10 @@ class Dithering : public Quantiser {
     check_scale(planes[0], "dithering");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     const float norm = load_scale(planes[0]);
-    in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {
-      kernels::add_powers(levels_of(planes[1]).data() + from, norm, s_, weight,
-                          y.subspan(from, count));
-    });
+    kernels::add_powers(levels_of(planes[1]).data() + from, norm, s_, weight, y);
   }
 
   // Theorem 7: 1/8 + t min(1, t) with t = n^(1/r) 2^(1-s), r = min(p, 2).

@@ -16,7 +16,7 @@ class LinearDithering : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const float norm = norm_of(x);
@@ -37,13 +37,10 @@ class LinearDithering : public Quantiser {
     check_scale(planes[0], name());
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     const float norm = load_scale(planes[0]);
-    in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {
-      kernels::add_levels(levels_of(planes[1]).data() + from, scale(norm), weight,
-                          y.subspan(from, count));
-    });
+    kernels::add_levels(levels_of(planes[1]).data() + from, scale(norm), weight, y);
   }
 
  protected:

@@ -48,7 +48,7 @@ class EntropyCoder : public Coder {
   }
 
   void encode(const PlaneShapes& shapes, const PlaneViews& planes, Buffer& out,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       if (shape.most > 0) {
@@ -74,7 +74,7 @@ class EntropyCoder : public Coder {
   }
 
   void decode(ByteView section, const PlaneShapes& shapes, const PlaneSpans& planes,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       const std::size_t lanes = lanes_of(shape);
@@ -107,7 +107,8 @@ class EntropyCoder : public Coder {
     return bits <= 2 ? bits : std::bit_ceil(bits);
   }
 
-  static void encode_levels(std::span<const std::int32_t> levels, Buffer& out, Scratch& scratch) {
+  static void encode_levels(std::span<const std::int32_t> levels, Buffer& out,
+                            StageScratch& scratch) {
     if (levels.empty()) return;
     std::uint32_t largest = 0;
     for (const std::int32_t level : levels) largest = std::max(largest, zigzag(level));
@@ -126,7 +127,7 @@ class EntropyCoder : public Coder {
   }
 
   static ByteView decode_levels(ByteView section, std::int32_t most, std::span<std::int32_t> levels,
-                                Scratch& scratch) {
+                                StageScratch& scratch) {
     if (levels.empty()) return section;
     ByteReader in(section);
     const std::uint64_t claimed = in.varint("the largest level");

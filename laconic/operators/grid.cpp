@@ -29,7 +29,7 @@ class StepSearch {
         squares_(kernels::sum_of_squares(x)),
         target_(omega * squares_ * (1 - 1e-6)) {}  // less the rounding of fractions in float
 
-  float find(Scratch& scratch) {
+  float find(StageScratch& scratch) {
     // Above the largest entry the variance is D |x|_1 - |x|^2: solved at once.
     const double beyond = (squares_ + target_) / kernels::sum_of_magnitudes(x_);
     if (beyond >= static_cast<double>(max_norm(x_))) return usable(beyond);
@@ -62,11 +62,11 @@ class StepSearch {
   }
 
   // Bisection on evenly spaced entries.
-  double suggested(Scratch& scratch) const {
+  double suggested(StageScratch& scratch) const {
     auto sample = x_;
     const std::size_t stride = (x_.size() + kSample - 1) / kSample;
     if (stride > 1) {
-      const auto some = scratch.scaled.reset(x_.size() / stride);
+      const auto some = scratch.sample.reset(x_.size() / stride);
       for (std::size_t i = 0; i < some.size(); ++i) some[i] = x_[i * stride];
       sample = some;
     }
@@ -93,7 +93,7 @@ class Grid : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     std::int32_t* levels = levels_of(planes[1]);
@@ -122,13 +122,10 @@ class Grid : public Quantiser {
                       ", which is not a finite number of steps");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     const float step = load_scale(planes[0]);
-    in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {
-      kernels::add_levels(levels_of(planes[1]).data() + from, {step, 1}, weight,
-                          y.subspan(from, count));
-    });
+    kernels::add_levels(levels_of(planes[1]).data() + from, {step, 1}, weight, y);
   }
 
   Traits traits(std::size_t) const override {

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/floats.h"
+#include "laconic/operators/blocks.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
 namespace {
-
-constexpr std::size_t kBlock = 4096;
 
 std::size_t blocks_of(std::size_t count) { return (count + kBlock - 1) / kBlock; }
 
@@ -22,7 +22,7 @@ class Fp16 : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     scratch.pool.each(blocks_of(x.size()), [&](std::size_t block, unsigned) {
       const auto part = x.subspan(block * kBlock, std::min(kBlock, x.size() - block * kBlock));
       const unsigned top = kernels::fp16_top(part);
@@ -45,12 +45,13 @@ class Fp16 : public Quantiser {
     }
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
-    scratch.pool.each(planes[0].size(), [&](std::size_t block, unsigned) {
-      const auto part = y.subspan(block * kBlock, std::min(kBlock, y.size() - block * kBlock));
-      kernels::fp16_add(planes[1].data() + 2 * block * kBlock, planes[0][block], weight, part);
-    });
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
+    in_blocks(from, from + y.size(), kBlock,
+              [&](std::size_t block, std::size_t begin, std::size_t count) {
+                kernels::fp16_add(planes[1].data() + 2 * begin, planes[0][block], weight,
+                                  y.subspan(begin - from, count));
+              });
   }
 
   // Relative error at most 2^-11 per entry in the normal range; below it, at most 2^-40 of the
@@ -63,7 +64,7 @@ class Bf16 : public Quantiser {
   PlaneShapes planes(std::size_t count) const override { return {{.width = 16, .count = count}}; }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch&) const override {
+              StageScratch&) const override {
     return kernels::bf16_encode(x, planes[0].data());
   }
 
@@ -72,8 +73,9 @@ class Bf16 : public Quantiser {
       throw DataError("a section by 'half:bf16' holds NaN or Inf without being marked so");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch&) const override {
-    kernels::bf16_add(planes[0].data(), weight, y);
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
+    kernels::bf16_add(planes[0].data() + 2 * from, weight, y);
   }
 
   Traits traits(std::size_t) const override { return {.delta = 1 - 0x1p-16}; }

@@ -10,25 +10,12 @@
 namespace laconic {
 namespace {
 
-// Sections may start at any address; floats pass through an aligned piece that stays in the
-// first-level cache.
-template <class Use>
-void in_pieces(ByteView plane, Use use) {
-  float piece[1024];
-  const std::size_t count = plane.size() / sizeof(float);
-  for (std::size_t from = 0; from < count; from += std::size(piece)) {
-    const std::size_t part = std::min(std::size(piece), count - from);
-    std::memcpy(piece, plane.data() + from * sizeof(float), part * sizeof(float));
-    use(std::span<const float>(piece, part), from);
-  }
-}
-
 class Identity : public Quantiser {
  public:
   PlaneShapes planes(std::size_t count) const override { return {{.width = 32, .count = count}}; }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch&) const override {
+              StageScratch&) const override {
     if (!kernels::all_finite(x)) return false;
     if (!x.empty()) std::memcpy(planes[0].data(), x.data(), x.size_bytes());
     return true;
@@ -36,16 +23,16 @@ class Identity : public Quantiser {
 
   void check(const PlaneViews& planes, std::size_t) const override {
     bool finite = true;
-    in_pieces(planes[0],
-              [&](std::span<const float> x, std::size_t) { finite &= kernels::all_finite(x); });
+    kernels::in_aligned(
+        planes[0].data(), planes[0].size() / sizeof(float),
+        [&](std::span<const float> x, std::size_t) { finite &= kernels::all_finite(x); });
     if (!finite)
       throw DataError("a section by 'identity' holds NaN or Inf without being marked so");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch&) const override {
-    in_pieces(planes[0], [&](std::span<const float> x, std::size_t from) {
-      kernels::add_scaled(x.data(), weight, y.subspan(from, x.size()));
-    });
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
+    kernels::add_scaled(planes[0].data() + from * sizeof(float), weight, y);
   }
 
   Traits traits(std::size_t) const override {

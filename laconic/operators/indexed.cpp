@@ -64,7 +64,7 @@ std::size_t IndexedSelector::max_size(std::size_t count) const {
 }
 
 ByteView IndexedSelector::read(ByteView section, std::size_t count, const Keys&, Positions& kept,
-                               Scratch&) const {
+                               StageScratch&) const {
   ByteReader in(section);
   std::uint64_t number = in.varint("the number of kept entries");
   const IndexCodec& codec = codec_.empty() ? index_codec_in(number) : index_codec(codec_);

@@ -22,7 +22,7 @@ class IndexedSelector : public Selector {
   void write(std::span<const std::uint32_t> kept, std::size_t count, Buffer& out) const override;
   std::size_t max_size(std::size_t count) const override;
   ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
-                Scratch& scratch) const override;
+                StageScratch& scratch) const override;
 
  protected:
   virtual IndexSpace space(std::size_t count) const { return {.count = count}; }

@@ -54,7 +54,7 @@ class LevelCoder : public Coder {
   }
 
   void encode(const PlaneShapes& shapes, const PlaneViews& planes, Buffer& out,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       if (shape.most == 0) {
@@ -69,7 +69,7 @@ class LevelCoder : public Coder {
   }
 
   void decode(ByteView section, const PlaneShapes& shapes, const PlaneSpans& planes,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       if (shape.most == 0) {

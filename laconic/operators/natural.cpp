@@ -12,6 +12,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/operators/blocks.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
@@ -45,7 +46,7 @@ class Natural9 : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     std::atomic<bool> finite = true;
     scratch.pool.each(pieces_of(x.size(), kPiece), [&](std::size_t piece, unsigned) {
       const std::size_t from = piece * kPiece;
@@ -62,13 +63,9 @@ class Natural9 : public Quantiser {
       throw DataError("a section by 'natural' has an exponent of 255; allowed: 0 to 254");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
-    scratch.pool.each(pieces_of(y.size(), kPiece), [&](std::size_t piece, unsigned) {
-      const std::size_t from = piece * kPiece;
-      kernels::natural_add(planes[0].data() + from, planes[1].data() + from / 8, weight,
-                           part_of(y, piece, kPiece));
-    });
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
+    kernels::natural_add(planes[0].data() + from, planes[1].data() + from / 8, weight, y);
   }
 
   Traits traits(std::size_t) const override { return natural_traits(rounding_); }
@@ -88,7 +85,7 @@ class Natural8 : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
       const auto part = part_of(x, window, kWindow);
       const unsigned top = kernels::natural_window(part);
@@ -107,12 +104,13 @@ class Natural8 : public Quantiser {
                         "; allowed: 127 to 254");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
-    scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
-      kernels::natural8_add(planes[1].data() + window * kWindow, planes[0][window], weight,
-                            part_of(y, window, kWindow));
-    });
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
+    in_blocks(from, from + y.size(), kWindow,
+              [&](std::size_t window, std::size_t begin, std::size_t count) {
+                kernels::natural8_add(planes[1].data() + begin, planes[0][window], weight,
+                                      y.subspan(begin - from, count));
+              });
   }
 
   // What lies below the window adds less than 2^-200 to the variance: the claim stays 1/8.

@@ -46,7 +46,7 @@ inline void check_scale(ByteView plane, const char* name) {
 
 // Calls part(from, count) for pieces of so many entries, on all threads.
 template <class Part>
-void in_pieces(std::size_t count, Scratch& scratch, Part part) {
+void in_pieces(std::size_t count, StageScratch& scratch, Part part) {
   constexpr std::size_t kPiece = 65536;
   scratch.pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
     const std::size_t from = piece * kPiece;

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "laconic/operators/stage.h"
+#include "laconic/operators/decoder.h"
+#include "laconic/operators/scratch.h"
+#include "laconic/operators/source.h"
 
 namespace laconic {
 
@@ -17,16 +19,26 @@ class Operator {
   // An upper bound on the bytes encode appends for `count` entries.
   std::size_t max_size(std::size_t count) const;
 
-  // Appends x as one section and returns true. Returns false, with nothing appended, when x holds
-  // NaN or Inf.
+  // Appends x as one section and writes what is left of it. Bytes and floats depend on the values
+  // alone, not on how they lie.
+  [[nodiscard]] Encoded encode(const Source& source, Buffer& out, const Keys& keys,
+                               Scratch& scratch) const;
+
+  // The same for a plain array. Returns false, with nothing appended, when x holds NaN or Inf.
   [[nodiscard]] bool encode(std::span<const float> x, Buffer& out, const Keys& keys,
                             Scratch& scratch) const;
+
+  // Makes `into` the entries of `section`, to be added stretch by stretch. Throws DataError unless
+  // the section is whole and valid to its last bit; nothing can fail afterwards. The section's
+  // bytes must outlive the decoder's use. `keys` are those of encode: some operators draw positions
+  // from them instead of sending any.
+  void open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
+            Decoder& into) const;
 
   // Throws DataError unless `section` is a whole, valid section of `count` entries.
   void check(ByteView section, std::size_t count, Scratch& scratch) const;
 
-  // y += weight * decoded. Checks first: when it throws DataError, y is as it was. `keys` are those
-  // of encode: some operators draw positions from them instead of sending any.
+  // y += weight * decoded: open and add, on all threads. When it throws DataError, y is as it was.
   void add(ByteView section, float weight, std::span<float> y, const Keys& keys,
            Scratch& scratch) const;
 
@@ -44,8 +56,15 @@ class Operator {
   explicit Operator(std::shared_ptr<const Chain> chain) : chain_(std::move(chain)) {}
   friend Operator parse_operator(std::string_view spec);
 
-  bool prepare(std::span<const float>& x, const Keys& keys, Scratch& scratch) const;
-  PlaneViews read(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch) const;
+  void require_few(std::size_t count) const;
+  std::span<const float> choose(std::span<const float> x, const Keys& keys, Scratch& scratch) const;
+  bool write(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch,
+             PlaneViews& planes) const;
+  void leave(std::span<const float> x, const Source& source, const PlaneViews& planes,
+             Scratch& scratch) const;
+  PlaneViews read_planes(ByteView section, std::size_t count, Scratch& scratch,
+                         Buffer& memory) const;
+  [[noreturn]] void refuse_size(std::size_t count, std::size_t size) const;
 
   std::shared_ptr<const Chain> chain_;
 };

@@ -23,7 +23,7 @@ class RandomK : public Selector {
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
   void select(std::span<const float> x, const Keys& keys, Positions& kept,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     choose(x.size(), keys, kept, scratch);
   }
 
@@ -37,7 +37,7 @@ class RandomK : public Selector {
   std::size_t max_size(std::size_t) const override { return 0; }
 
   ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
-                Scratch& scratch) const override {
+                StageScratch& scratch) const override {
     choose(count, keys, kept, scratch);
     return section;
   }
@@ -55,7 +55,7 @@ class RandomK : public Selector {
   }
 
  private:
-  void choose(std::size_t count, const Keys& keys, Positions& kept, Scratch& scratch) const {
+  void choose(std::size_t count, const Keys& keys, Positions& kept, StageScratch& scratch) const {
     const Key key = keys.common.fork(keys.first);
     const std::size_t k = most(count);
     const auto taken = scratch.words.reset((count + 63) / 64);

@@ -27,7 +27,7 @@ class OneSide : public IndexedSelector {
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
   void select(std::span<const float> x, const Keys&, Positions& kept,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     const std::size_t k = most(x.size());
     Positions& negative = scratch.nonzero;
     negative.clear();
@@ -59,7 +59,7 @@ class Mean : public Quantiser {
   PlaneShapes planes(std::size_t count) const override { return {scale_plane(count)}; }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch&) const override {
+              StageScratch&) const override {
     double sum = 0;
     for (const float value : x) sum += value;
     if (!x.empty())
@@ -72,7 +72,7 @@ class Mean : public Quantiser {
       throw DataError("a section by 'sbc' has a mean that is not finite");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y, Scratch&) const override {
+  void add(const PlaneViews& planes, std::size_t, float weight, std::span<float> y) const override {
     const float value = weight * load_scale(planes[0]);
     for (float& entry : y) entry += value;
   }

@@ -2,29 +2,26 @@
 // calling thread.
 #pragma once
 
-#include "laconic/base/array.h"
-#include "laconic/base/pool.h"
-#include "laconic/codecs/entropy.h"
-#include "laconic/codecs/index.h"
+#include "laconic/operators/decoder.h"
+#include "laconic/operators/stage_scratch.h"
 
 namespace laconic {
 
-struct Scratch {
-  explicit Scratch(unsigned threads = 1) : pool(threads) {}
+// What stages may use, and what the chain keeps between them. No stage can name the latter: one
+// that wrote there would change entries that another has not seen yet.
+class Scratch : public StageScratch {
+ public:
+  explicit Scratch(unsigned threads = 1) : StageScratch(threads) {}
 
-  Pool pool;        // how many threads it has changes no byte
-  Entropy entropy;  // zstd's contexts
+ private:
+  friend class Operator;
 
-  // The chain's own, between its stages.
-  Array<float> scaled;  // what a scaler made of the entries
-  Positions kept;       // which entries the selector keeps
-  Array<float> values;  // and their values
-  Buffer planes;        // planes on their way through a coder
-
-  // For a stage's own use within one call.
-  Buffer spare;
-  Positions nonzero, candidates;
-  Array<std::uint64_t> words;
+  Array<float> mixed_;   // the entries, where they are not one array
+  Array<float> scaled_;  // what a scaler made of the entries
+  Positions kept_;       // which entries the selector keeps
+  Array<float> values_;  // and their values
+  Buffer planes_;        // planes on their way to a coder
+  Decoder decoder_;      // of a section that is checked, or added as a whole
 };
 
 }  // namespace laconic

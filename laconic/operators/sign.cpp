@@ -17,7 +17,7 @@ class Sign : public Quantiser {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const double mean = kernels::sum_of_magnitudes(x) / static_cast<double>(x.size());
@@ -33,16 +33,15 @@ class Sign : public Quantiser {
     check_scale(planes[0], "sign");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     const float scale = load_scale(planes[0]);
     const auto bits = std::bit_cast<std::uint32_t>(scale);
-    in_pieces(y.size(), scratch, [&](std::size_t from, std::size_t count) {
-      for (std::size_t i = from; i < from + count; ++i) {
-        const std::uint32_t sign = planes[1][i / 8] >> (i % 8) & 1U;
-        y[i] += weight * std::bit_cast<float>(bits | sign << 31);
-      }
-    });
+    const std::uint8_t* signs = planes[1].data() + from / 8;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const std::uint32_t sign = signs[i / 8] >> (i % 8) & 1U;
+      y[i] += weight * std::bit_cast<float>(bits | sign << 31);
+    }
   }
 
   // |x|_1^2 >= |x|_2^2, so delta = |x|_1^2 / (n |x|_2^2) is at least 1/n: a spike has that. Entries

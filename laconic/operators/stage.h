@@ -19,9 +19,10 @@
 #include <vector>
 
 #include "laconic/base/args.h"
+#include "laconic/base/errors.h"
 #include "laconic/base/key.h"
 #include "laconic/codecs/fixed.h"
-#include "laconic/operators/scratch.h"
+#include "laconic/operators/stage_scratch.h"
 
 namespace laconic {
 
@@ -62,6 +63,9 @@ struct PlaneShapes {
   std::size_t count = 0;
 
   PlaneShapes(std::initializer_list<PlaneShape> list) {
+    if (list.size() > kMostPlanes)
+      throw UsageError("a quantiser of " + std::to_string(list.size()) +
+                       " planes; allowed: up to " + std::to_string(kMostPlanes));
     for (const auto& s : list) shape[count++] = s;
   }
   std::size_t size() const {
@@ -93,7 +97,7 @@ class Selector {
   virtual std::size_t most(std::size_t count) const = 0;
   // Fills `kept` with the positions of the entries to keep, ascending. x is finite.
   virtual void select(std::span<const float> x, const Keys& keys, Positions& kept,
-                      Scratch& scratch) const = 0;
+                      StageScratch& scratch) const = 0;
   // What the values of kept entries are multiplied by.
   virtual float factor(std::size_t /*count*/) const { return 1; }
   // Appends what receivers need to know which entries were kept, and the most bytes of it.
@@ -102,7 +106,7 @@ class Selector {
   // Reads that off the front of a section, fills `kept` and returns the rest. Throws DataError
   // unless the positions are ascending, distinct and below count.
   virtual ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
-                        Scratch& scratch) const = 0;
+                        StageScratch& scratch) const = 0;
   // Of a projection (factor 1) the delta counts, of an unbiased selector the omega.
   virtual Traits traits(std::size_t count) const = 0;
 };
@@ -113,13 +117,14 @@ class Quantiser {
   virtual PlaneShapes planes(std::size_t count) const = 0;
   // Fills the planes of x. Returns false when x holds NaN or Inf; the planes are then undefined.
   virtual bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-                      Scratch& scratch) const = 0;
+                      StageScratch& scratch) const = 0;
   // Throws DataError unless every symbol stands for a finite value. Sizes, padding and the bounds
   // of levels are already right.
   virtual void check(const PlaneViews& planes, std::size_t count) const = 0;
-  // y += weight * decoded, for checked planes.
-  virtual void add(const PlaneViews& planes, float weight, std::span<float> y,
-                   Scratch& scratch) const = 0;
+  // y[i] += weight * decoded entry from + i, for checked planes, as far as y goes. `from` is an
+  // entry whose symbols begin a byte in every plane. Threads may add distinct stretches.
+  virtual void add(const PlaneViews& planes, std::size_t from, float weight,
+                   std::span<float> y) const = 0;
   virtual Traits traits(std::size_t count) const = 0;
 };
 
@@ -133,11 +138,11 @@ class Coder {
   virtual std::size_t min_size(const PlaneShapes& shapes) const = 0;
   virtual std::size_t max_size(const PlaneShapes& shapes) const = 0;
   virtual void encode(const PlaneShapes& shapes, const PlaneViews& planes, Buffer& out,
-                      Scratch& scratch) const = 0;
+                      StageScratch& scratch) const = 0;
   // Fills the planes from a whole section. Throws DataError when the section is anything but one
   // way to write them.
   virtual void decode(ByteView section, const PlaneShapes& shapes, const PlaneSpans& planes,
-                      Scratch& scratch) const = 0;
+                      StageScratch& scratch) const = 0;
 };
 
 // In the order in which a chain may have them, at most one of each. A sparse quantiser is a

@@ -19,7 +19,8 @@ class Threshold : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return count; }
 
-  void select(std::span<const float> x, const Keys&, Positions& kept, Scratch&) const override {
+  void select(std::span<const float> x, const Keys&, Positions& kept,
+              StageScratch&) const override {
     kernels::at_least(x, std::bit_cast<std::uint32_t>(value_), kernels::Side::both, kept);
   }
 

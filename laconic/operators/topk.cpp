@@ -15,7 +15,7 @@ class TopK : public IndexedSelector {
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
   void select(std::span<const float> x, const Keys&, Positions& kept,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     kernels::largest(x, most(x.size()), kernels::Side::both, kept, scratch.candidates);
   }
 

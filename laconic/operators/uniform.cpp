@@ -39,7 +39,7 @@ class MinMax : public Uniform {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const kernels::Range range = kernels::range_of(x);
@@ -64,12 +64,12 @@ class MinMax : public Uniform {
                       std::to_string(high) + "; allowed: finite numbers in order");
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
-    unpack_codes(y.size(), bits_, planes[1], scratch,
-                 [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
-                   kernels::add_codes(codes, low, high, bits_, weight, y.subspan(from, part));
+    unpack_codes(from, y.size(), bits_, planes[1],
+                 [&](std::size_t at, std::size_t part, const std::uint8_t* codes) {
+                   kernels::add_codes(codes, low, high, bits_, weight, y.subspan(at, part));
                  });
   }
 
@@ -91,7 +91,7 @@ class AbsMax : public Uniform {
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              Scratch& scratch) const override {
+              StageScratch& scratch) const override {
     if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const float m = max_norm(x);
@@ -127,12 +127,12 @@ class AbsMax : public Uniform {
     }
   }
 
-  void add(const PlaneViews& planes, float weight, std::span<float> y,
-           Scratch& scratch) const override {
+  void add(const PlaneViews& planes, std::size_t from, float weight,
+           std::span<float> y) const override {
     const float m = load_scale(planes[0]);
-    unpack_codes(y.size(), bits_, planes[1], scratch,
-                 [&](std::size_t from, std::size_t part, const std::uint8_t* codes) {
-                   const auto some = y.subspan(from, part);
+    unpack_codes(from, y.size(), bits_, planes[1],
+                 [&](std::size_t at, std::size_t part, const std::uint8_t* codes) {
+                   const auto some = y.subspan(at, part);
                    if (bits_ == 1) {
                      kernels::add_codes(codes, -m, m, 1, weight, some);
                      return;

@@ -66,6 +66,13 @@ struct Agreement {
   unsigned threads = 1;
 };
 
+// What a rank tells the others of it, as JSON: everything they must have in common, by name.
+std::string write_notes(const Agreement& agreement);
+
+// Throws UsageError, naming a rank that differs from rank 0 and in what, unless all notes are the
+// same, and DataError for bytes that are no notes. notes[i] is what rank i has sent: any bytes.
+void compare_notes(std::span<const ByteView> notes);
+
 // Ranks compare notes: throws UsageError on every rank, naming one that differs and in what, unless
 // program version, recipe, model and seed are the same everywhere.
 void agree(const Agreement& agreement, Transport& transport);

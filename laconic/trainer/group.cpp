@@ -6,6 +6,11 @@
 #include "laconic/exchange/conversation.h"
 
 namespace laconic::trainer {
+namespace {
+
+constexpr std::uint64_t kMostState = std::uint64_t{1} << 36;  // bytes of one rank's
+
+}  // namespace
 
 void Group::gather_bytes(ByteView mine, std::vector<Buffer>& all, std::string_view operation) {
   Conversation(transport_, deadline(operation)).all_gather(mine, all, mine.size());
@@ -23,12 +28,10 @@ void Group::average(std::span<float> values, std::string_view operation) {
 
 std::vector<State> Group::states_at_first(const State& mine) {
   const Buffer bytes = write_state(mine);
-  const auto sizes =
-      gather(std::array{static_cast<std::uint64_t>(bytes.size())}, "all_gather of sizes");
   std::vector<Buffer> all(rank() == 0 ? size() : 0);
   std::vector<Receive> receives;
   for (std::size_t rank = 1; rank < all.size(); ++rank)
-    receives.push_back(Receive::exactly(static_cast<int>(rank), all[rank].reset(sizes[rank][0])));
+    receives.push_back(Receive::sized(static_cast<int>(rank), all[rank], kMostState));
   const std::vector<Send> sends(rank() == 0 ? 0 : 1, Send{0, bytes.view()});
   Conversation(transport_, deadline("exchange of states")).exchange(sends, receives);
   std::vector<State> states;

@@ -46,7 +46,7 @@ void Attempts::require_open(std::uint64_t attempt) const {
 void Attempts::check(std::uint64_t attempt) const {
   check_poison();
   for (const auto& [aborted, verdict] : aborted_)
-    if (aborted == attempt) throw TransportError(verdict.sentence, verdict.culprit);
+    if (aborted == attempt) throw Aborted(verdict.sentence, verdict.culprit);
 }
 
 void Attempts::check_poison() const {

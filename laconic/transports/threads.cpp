@@ -1,7 +1,9 @@
 // threads: a message is a pointer to the sender's bytes, posted at the receiver's place; the
-// receiver copies them when it tests, and tells the sender.
+// receiver copies them when it tests, and tells the sender. Short messages are copied when they are
+// posted: they arrive even if their sender leaves, and nobody waits for them to be taken.
 #include "laconic/transports/threads.h"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -14,12 +16,20 @@ namespace laconic {
 namespace {
 
 constexpr int kAnybody = -2;
+constexpr std::size_t kShort = 256;  // bytes of a message that is copied at once
+
+// A message that lies at its receiver's place.
+struct Copied : Message {
+  std::array<std::uint8_t, kShort> data;
+};
 
 // Where a rank is reached and waits. All but the last two are guarded by its mutex.
 struct Place {
   std::mutex mutex;
   std::condition_variable changed;
   Posted posted;  // for this rank, not yet taken
+  std::vector<std::unique_ptr<Copied>> copies;
+  std::vector<Copied*> unused;  // of them
   Attempts attempts;
   bool news = false;       // something has happened since the last idle
   int awaited = kAnybody;  // who alone can make news
@@ -190,13 +200,29 @@ class Threads : public Transport {
     Place& place = at(to);
     std::unique_lock lock(place.mutex);
     if (place.left) return;  // test will say so
-    if (!place.attempts.is_closed(message.tag.attempt)) {
-      place.posted.add(message);
-      message.free = false;
-      return place.tell(rank_);
-    }
+    const bool wanted = !place.attempts.is_closed(message.tag.attempt);
+    const bool is_short = message.bytes.size() <= kShort;
+    if (wanted) place.posted.add(is_short ? copy_at(place, message) : message);
+    if (wanted && !is_short) message.free = false;
+    if (wanted) place.tell(rank_);
     lock.unlock();
-    let_go(message, true);
+    if (!wanted || is_short) let_go(message, true);
+  }
+
+  // With the place's mutex held.
+  static Message& copy_at(Place& place, const Message& message) {
+    if (place.unused.empty()) {
+      place.copies.push_back(std::make_unique<Copied>());
+      place.unused.reserve(place.copies.size());
+      place.unused.push_back(place.copies.back().get());
+    }
+    Copied& copy = *place.unused.back();
+    place.unused.pop_back();
+    static_cast<Message&>(copy) = message;
+    copy.owner = nullptr;
+    copy.bytes = {copy.data.data(), message.bytes.size()};
+    if (!copy.bytes.empty()) std::memcpy(copy.data.data(), message.bytes.data(), copy.bytes.size());
+    return copy;
   }
 
   // Messages for this rank that it will not take.
@@ -212,6 +238,11 @@ class Threads : public Transport {
 
   // The message's bytes are its sender's again.
   void let_go(Message& message, bool delivered) const {
+    if (!message.owner) {
+      const std::lock_guard lock(mine().mutex);
+      mine().unused.push_back(static_cast<Copied*>(&message));
+      return;
+    }
     Place& sender = at(message.from);
     const std::lock_guard lock(sender.mutex);
     message.free = true;

@@ -9,6 +9,7 @@ static const laconic_header header = {
     .seed = UINT64_MAX,
     .step = 5,
     .rank = 2,
+    .ranks = 4,
     .dtype = LACONIC_FLOAT16,
     .ndim = 2,
     .shape = shape,
@@ -22,6 +23,13 @@ static size_t write_frame(const laconic_operator* op, const float* x, unsigned c
   CHECK_OK(laconic_frame_write(op, x, COUNT, &header, bytes, CAPACITY, &size, &finite, scratch));
   CHECK(size <= most);
   return size;
+}
+
+// The four bytes at the end, lowest first.
+static uint32_t last_number(const unsigned char* bytes, size_t size) {
+  uint32_t number = 0;
+  for (size_t i = 0; i < 4; ++i) number |= (uint32_t)bytes[size - 4 + i] << 8 * i;
+  return number;
 }
 
 static void round_trip(const char* spec) {
@@ -41,13 +49,15 @@ static void round_trip(const char* spec) {
   CHECK(strcmp(info.spec, laconic_operator_spec(op)) == 0);
   CHECK(info.count == COUNT && info.ndim == 2 && same_bytes(info.shape, shape, sizeof shape));
   CHECK(info.dtype == LACONIC_FLOAT16 && info.finite && info.complete && info.first == 0);
-  CHECK(info.seed == UINT64_MAX && info.step == 5 && info.rank == 2);
+  CHECK(info.seed == UINT64_MAX && info.step == 5 && info.rank == 2 && info.ranks == 4);
+  CHECK(info.crc == last_number(bytes, size));
   CHECK(info.wire_bytes == size && info.section_count == 1);
 
   laconic_section section = {.struct_size = sizeof section};
   CHECK_OK(laconic_frame_section(frame, 0, &section));
   CHECK(strcmp(section.name, "") == 0 && strcmp(section.op, info.spec) == 0);
   CHECK(section.first == 0 && section.count == COUNT && section.finite);
+  CHECK(!section.rests);
   CHECK(section.size == info.payload_bytes && section.size < size);
   CHECK_FAILS(laconic_frame_section(frame, 1, &section), LACONIC_USAGE, "no section 1 of 1");
 
@@ -179,9 +189,14 @@ static void shapes(void) {
   CHECK_FAILS(laconic_frame_write(op, x, 1, &h, b, sizeof b, &size, &fin, s), LACONIC_USAGE,
               "65 dimensions");
   h.shape = NULL;
-  h.dtype = 3;
+  h.dtype = LACONIC_BFLOAT16;
+  CHECK_OK(laconic_frame_write(op, x, 6, &h, b, sizeof b, &size, &fin, s));
+  h.rank = h.ranks = 6;
   CHECK_FAILS(laconic_frame_write(op, x, 6, &h, b, sizeof b, &size, &fin, s), LACONIC_USAGE,
-              "'header->dtype' is 3");
+              "a frame of rank 6 of 6");
+  h.dtype = 4;
+  CHECK_FAILS(laconic_frame_write(op, x, 6, &h, b, sizeof b, &size, &fin, s), LACONIC_USAGE,
+              "'header->dtype' is 4");
   laconic_scratch_free(s);
   laconic_operator_free(op);
 }

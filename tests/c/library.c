@@ -15,9 +15,9 @@ static void layouts(void) {
   if (sizeof(void*) != 8) return;
   CHECK(sizeof(laconic_traits) == 56 && offsetof(laconic_traits, shared) == 48);
   CHECK(sizeof(laconic_keys) == 32);
-  CHECK(sizeof(laconic_header) == 56 && offsetof(laconic_header, shape) == 48);
-  CHECK(sizeof(laconic_frame_info) == 112 && offsetof(laconic_frame_info, section_count) == 104);
-  CHECK(sizeof(laconic_section) == 64 && offsetof(laconic_section, finite) == 56);
+  CHECK(sizeof(laconic_header) == 64 && offsetof(laconic_header, ranks) == 56);
+  CHECK(sizeof(laconic_frame_info) == 128 && offsetof(laconic_frame_info, crc) == 120);
+  CHECK(sizeof(laconic_section) == 64 && offsetof(laconic_section, rests) == 60);
   CHECK(sizeof(laconic_send) == 24 && sizeof(laconic_receive) == 24);
   CHECK(sizeof(laconic_transport) == 40 && offsetof(laconic_transport, all_reduce_float) == 32);
   CHECK(sizeof(laconic_tensor) == 24);

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 PROGRAM = os.environ.get("LACONIC")
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 def run(*args, **options):
@@ -239,11 +240,14 @@ class Reports(CliTest):
             "seed",
             "step",
             "rank",
+            "ranks",
             "dtype",
             "shape",
             "ratio",
             "bits_per_entry",
             "finite",
+            "complete",
+            "crc",
             "operators",
         }
         self.assertEqual(set(report), keys)
@@ -252,7 +256,7 @@ class Reports(CliTest):
         (section,) = report["sections"]
         self.assertEqual(
             list(section),
-            "name first count spec bytes bits_per_entry finite kept codec".split(),
+            "name first count spec bytes bits_per_entry finite rests kept codec".split(),
         )
         (operator,) = report["operators"]
         self.assertEqual((operator["count"], operator["traits"]["omega"]), (50, 0.125))
@@ -281,6 +285,22 @@ class Reports(CliTest):
         frame = self.compress(np.array([1, np.nan], "float32"))
         self.assertFalse(json.loads(self.ok("inspect", "--json", frame))["finite"])
         self.assertIn("NaN or Inf", self.ok("inspect", frame))
+
+    def test_inspect_says_what_rests_and_of_how_many_ranks(self):
+        frame = GOLDEN / "everything.lac"
+        report = json.loads(self.ok("inspect", "--json", frame))
+        self.assertEqual((report["rank"], report["ranks"], report["complete"]), (300, 512, True))
+        self.assertEqual([s["rests"] for s in report["sections"]], [False] * 4 + [True])
+        self.assertIn("rank 300 of 512", self.ok("inspect", frame))
+        self.assertIn("(rests)", self.ok("inspect", frame))
+
+    def test_a_part_of_an_array_is_inspected_and_not_decompressed(self):
+        frame = GOLDEN / "sparse.lac"
+        report = json.loads(self.ok("inspect", "--json", frame))
+        self.assertEqual((report["dtype"], report["complete"]), ("bfloat16", False))
+        self.assertEqual([s["first"] for s in report["sections"]], [0, 100, 300, 600, 901])
+        self.assertIn("a part of it", self.ok("inspect", frame))
+        self.fails(3, "decompress", frame, self.path("x.npy"), says=["a part of an array"])
 
     def test_list_names_every_registry(self):
         report = json.loads(self.ok("list", "--json"))
@@ -543,8 +563,8 @@ class HostileFrames(CliTest):
 
     def test_a_part_of_an_array_is_no_array(self):
         whole = self.small()
-        header = whole.index(b"natural") + len("natural") + 8 + 2  # after seed, step, rank
-        self.assertEqual(whole[header : header + 4], bytes([0, 1, 16, 0]))  # dtype, shape, first
+        header = whole.index(b"natural") + len("natural") + 8 + 3  # after seed, step, rank, ranks
+        self.assertEqual(whole[header : header + 3], bytes([0, 1, 16]))  # dtype, shape
         longer = bytearray(whole)
         longer[header + 2] = 17
         longer[-4:] = struct.pack("<I", crc32c(longer[:-4]))

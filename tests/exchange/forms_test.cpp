@@ -72,9 +72,9 @@ TEST(Forms, SbcOfAConstantVectorIsExact) {
             make({.op = "sbc:1", .memory = "feedback", .exchange = exchange}, transport);
         for (std::uint64_t step = 0; step < 3; ++step) {
           auto gradient = x;
-          const StepStats stats = aggregator->average(gradient, {.step = step});
+          aggregator->average(gradient, {.step = step});
           EXPECT_EQ(gradient, x) << exchange;
-          EXPECT_EQ(stats.residual_norm, 0) << exchange;
+          EXPECT_EQ(aggregator->residual_norm(), 0) << exchange;
         }
       }));
   }
@@ -97,7 +97,7 @@ TEST(Forms, ASparseLoCoMessageHas112BytesPerChunk) {
       const auto rank = static_cast<std::uint64_t>(transport.rank());
       auto gradient = gaussian(count_of(model), 1, rank);
       const StepStats stats = aggregator->average(gradient, {});
-      EXPECT_EQ(stats.traffic_bytes, stats.wire_bytes + 8);
+      EXPECT_EQ(stats.traffic_bytes - stats.vote_bytes, stats.wire_bytes + kMessageHead);
       if (rank == 0) bytes = stats.payload_bytes;
     }));
     return bytes;

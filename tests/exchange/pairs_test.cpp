@@ -18,12 +18,12 @@ void expect_a_sentence(const std::string& refusal, const Job& job) {
       << text_of(job) << ": " << refusal;
 }
 
-// The mean of what ranks send, in plain loops; with bounds, each slice's sum passes the operator
+// The mean of what ranks send, in plain loops; with shards, each slice's sum passes the operator
 // once more, at the owner of its shard.
-std::vector<double> mean_by_hand(const Job& job, std::uint64_t step, const Bounds* bounds) {
+std::vector<double> mean_by_hand(const Job& job, std::uint64_t step, const Shards* shards) {
   const Operator op = parse_operator(job.op);
   Plan plan = make_plan(kModel, job.layout, op);
-  if (bounds) plan = cut_at(plan, *bounds);
+  if (shards) plan = cut_at(plan, shards->bounds);
   std::vector<double> mean(count_of(kModel));
   Scratch scratch;
   for (const Slice& slice : plan.layout) {
@@ -34,8 +34,8 @@ std::vector<double> mean_by_hand(const Job& job, std::uint64_t step, const Bound
       const auto section = encode(op, std::span(gradient).subspan(slice.offset, slice.count), keys);
       op.add(section, 1, sum, keys, scratch);
     }
-    if (bounds) {
-      const auto owner = std::ranges::upper_bound(*bounds, slice.offset) - bounds->begin() - 1;
+    if (shards) {
+      const int owner = shards->owner_at(slice.offset);
       sum = through(op, sum,
                     make_keys(seed_of_way_back(kSeed), step, static_cast<std::uint64_t>(owner))
                         .at(slice.offset));
@@ -49,14 +49,14 @@ std::vector<double> mean_by_hand(const Job& job, std::uint64_t step, const Bound
 // Without a memory every mean can be worked out.
 void expect_means_by_hand(const Job& job) {
   const Layout layout = make_plan(kModel, job.layout, parse_operator(job.op)).layout;
-  const Bounds even = even_bounds(layout, kRanks), one = one_owner(count_of(kModel), kRanks);
-  const Bounds* const bounds = job.exchange == "sharded"  ? &even
+  const Shards even = even_shards(layout, kRanks), one = one_owner(count_of(kModel));
+  const Shards* const shards = job.exchange == "sharded"  ? &even
                                : job.exchange == "server" ? &one
                                                           : nullptr;
   const auto means = means_of(job);
   EXPECT_EQ(means[1], means[0]) << text_of(job);
   for (std::uint64_t step = 0; step < job.steps; ++step) {
-    const auto mean = mean_by_hand(job, step, bounds);
+    const auto mean = mean_by_hand(job, step, shards);
     for (std::size_t i = 0; i < mean.size(); ++i)
       ASSERT_NEAR(means[0][step][i], mean[i], 1e-5 * (1 + std::abs(mean[i])))
           << text_of(job) << ", entry " << i;

@@ -20,7 +20,7 @@ TEST(Sparse, SendsTwoSharesOfAFrameWhateverTheNumberOfRanks) {
     }));
     for (const StepStats& each : stats) {
       const double frame = static_cast<double>(each.wire_bytes);
-      EXPECT_NEAR(static_cast<double>(each.traffic_bytes) / frame, 2.0 * (n - 1) / n, 0.12) << n;
+      EXPECT_NEAR(sent_of(each, n) / frame, 2.0 * (n - 1) / n, 0.12) << n;
       EXPECT_EQ(each.payload_bytes, stats[0].payload_bytes);
       EXPECT_EQ(each.down_bytes, stats[0].down_bytes);
     }

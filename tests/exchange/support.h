@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/ranks.h"
+#include "laconic/exchange/vote.h"
 
 namespace laconic::testing {
 
@@ -42,8 +43,7 @@ inline std::string text_of(const Job& job) {
          "' " + job.down_memory + " warm-up '" + job.warmup + "' on " + std::to_string(job.ranks);
 }
 
-inline std::unique_ptr<Aggregator> make(const Job& job, Transport& transport,
-                                        double timeout_seconds = 60) {
+inline Setup setup_of(const Job& job, Transport& transport, double timeout_seconds = 3600) {
   Setup setup{.transport = transport,
               .model = kModel,
               .plan = make_plan(kModel, job.layout, parse_operator(job.op)),
@@ -56,7 +56,19 @@ inline std::unique_ptr<Aggregator> make(const Job& job, Transport& transport,
   if (!job.warmup.empty())
     setup.warmup = {
         {.until = 2, .plan = make_plan(kModel, job.layout, parse_operator(job.warmup))}};
-  return make_aggregator(job.exchange, std::move(setup));
+  return setup;
+}
+
+inline std::unique_ptr<Aggregator> make(const Job& job, Transport& transport,
+                                        double timeout_seconds = 3600) {
+  return make_aggregator(job.exchange, setup_of(job, transport, timeout_seconds));
+}
+
+// What a rank has sent of a step's frames or values, without heads of messages and without the vote.
+inline double sent_of(const StepStats& stats, int ranks) {
+  const auto votes = static_cast<std::uint64_t>(ranks - 1);
+  return static_cast<double>(stats.traffic_bytes - votes * kBallotBytes -
+                             stats.messages * kMessageHead);
 }
 
 // means[rank][step]

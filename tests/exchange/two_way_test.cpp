@@ -18,35 +18,64 @@ Layout layout_of(const std::vector<std::size_t>& counts) {
   return layout;
 }
 
-TEST(Shards, EndWhereSlicesEndUnlessThatWouldBeUneven) {
-  EXPECT_EQ(even_bounds(layout_of({10, 10, 10, 10}), 2), (Bounds{0, 20, 40}));
-  EXPECT_EQ(even_bounds(layout_of({10, 12, 10, 8}), 2), (Bounds{0, 22, 40}));
-  EXPECT_EQ(even_bounds(layout_of({1, 1, 1, 97}), 4), (Bounds{0, 25, 50, 75, 100}));
-  EXPECT_EQ(even_bounds(layout_of({40}), 4), (Bounds{0, 10, 20, 30, 40}));
-  EXPECT_EQ(even_bounds(layout_of({3}), 5), (Bounds{0, 0, 1, 1, 2, 3}));
-  EXPECT_EQ(even_bounds(layout_of({0, 0}), 2), (Bounds{0, 0, 0}));
-  EXPECT_EQ(even_bounds({}, 3), (Bounds{0, 0, 0, 0}));
+Shards shards_of(const std::vector<std::size_t>& bounds, const std::vector<int>& owners) {
+  return {bounds, owners};
+}
+
+// Small slices go to whoever has least, the largest first; those above a rank's share are cut.
+TEST(Shards, AreDealtOrCut) {
+  EXPECT_EQ(even_shards(layout_of({10, 10, 10, 10}), 2),
+            shards_of({0, 10, 20, 30, 40}, {0, 1, 0, 1}));
+  EXPECT_EQ(even_shards(layout_of({10, 12, 10, 8}), 2), shards_of({0, 10, 22, 32, 40}, {1, 0, 1, 0}));
+  EXPECT_EQ(even_shards(layout_of({1, 1, 1, 97}), 4),
+            shards_of({0, 1, 2, 3, 27, 51, 75, 100}, {0, 1, 2, 0, 1, 2, 3}));
+  EXPECT_EQ(even_shards(layout_of({40}), 4), shards_of({0, 10, 20, 30, 40}, {0, 1, 2, 3}));
+  EXPECT_EQ(even_shards(layout_of({3}), 5), shards_of({0, 1, 2, 3}, {1, 3, 4}));
+  EXPECT_EQ(even_shards(layout_of({0, 0}), 2), shards_of({0}, {}));
+  EXPECT_EQ(even_shards({}, 3), shards_of({0}, {}));
+}
+
+// Large ones in even pieces at whole blocks, so nobody has more than a piece and a block too much.
+TEST(Shards, OfLargeSlicesAreEven) {
+  for (const std::vector<std::size_t>& counts :
+       {std::vector<std::size_t>{2'000'000, 2'000'000}, {65'536, 70'001, 9, 300'000}})
+    for (const int ranks : {2, 3, 4, 8}) {
+      const Shards shards = even_shards(layout_of(counts), ranks);
+      std::vector<std::size_t> load(static_cast<std::size_t>(ranks));
+      std::size_t total = 0;
+      for (std::size_t i = 0; i < shards.owners.size(); ++i) {
+        const std::size_t count = shards.bounds[i + 1] - shards.bounds[i];
+        load[static_cast<std::size_t>(shards.owners[i])] += count;
+        total += count;
+      }
+      EXPECT_EQ(total, shards.bounds.back());
+      const auto [least, most] = std::ranges::minmax(load);
+      EXPECT_LE(most - least, counts.size() * 2 * kBlock) << ranks;
+    }
 }
 
 TEST(Shards, CoverTheModelInOrder) {
-  for (const std::size_t ranks : {1U, 2U, 3U, 4U, 8U, 16U})
+  for (const int ranks : {1, 2, 3, 4, 8, 16})
     for (const char* how : {"tensor", "whole", "split:7", "split:1000"}) {
       const Plan plan = make_plan(kModel, how, parse_operator("natural"));
-      const Bounds bounds = even_bounds(plan.layout, ranks);
-      EXPECT_TRUE(std::ranges::is_sorted(bounds));
-      const Plan cut = cut_at(plan, bounds);
-      std::size_t next = 0, position = 0;
-      for (std::size_t rank = 0; rank < ranks; ++rank) {
-        const SliceRange shard = shard_of(cut, bounds, static_cast<int>(rank));
-        EXPECT_EQ(shard.first, next);
-        next = shard.last;
-        for (std::size_t i = shard.first; i < shard.last; ++i) {
-          EXPECT_EQ(cut.layout[i].offset, position);
-          position += cut.layout[i].count;
-        }
-        EXPECT_EQ(position, bounds[rank + 1]);
+      const Shards shards = even_shards(plan.layout, ranks);
+      EXPECT_TRUE(std::ranges::is_sorted(shards.bounds));
+      EXPECT_EQ(shards.bounds.back(), count_of(kModel));
+      const Plan cut = cut_at(plan, shards.bounds);
+      ByOwner owners;
+      const auto all = all_slices(cut);
+      owners.sort(cut.layout, shards, all, ranks);
+      std::size_t position = 0, listed = 0;
+      for (std::size_t i = 0; i < cut.layout.size(); ++i) {
+        EXPECT_EQ(cut.layout[i].offset, position);
+        position += cut.layout[i].count;
+        const auto place = owners.place(i);
+        EXPECT_EQ(owners.of(place.owner)[place.place], i);
+        EXPECT_EQ(place.owner, shards.owner_at(position - 1)) << "a slice has one owner";
       }
-      EXPECT_EQ(next, cut.layout.size());
+      EXPECT_EQ(position, count_of(kModel));
+      for (int rank = 0; rank < ranks; ++rank) listed += owners.of(rank).size();
+      EXPECT_EQ(listed, cut.layout.size());
     }
 }
 
@@ -58,7 +87,8 @@ TEST(Traffic, OfTheServerIsCountedByDirection) {
     const bool server = transport.rank() == 0;
     EXPECT_NEAR(static_cast<double>(stats.up_bytes) / 1650, 9.0 / 8, 0.05);
     EXPECT_NEAR(static_cast<double>(stats.down_bytes) / 1650, 4, 0.05);
-    EXPECT_EQ(stats.traffic_bytes, server ? 3 * (stats.down_bytes + 8) : stats.up_bytes + 8);
+    EXPECT_EQ(stats.traffic_bytes - stats.vote_bytes,
+              server ? 3 * (stats.down_bytes + kMessageHead) : stats.up_bytes + kMessageHead);
   }));
 }
 

@@ -39,6 +39,7 @@ Buffer everything() {
   header.seed = 77;
   header.step = 1000000;
   header.rank = 300;
+  header.ranks = 512;
   header.dtype = Dtype::float64;
   header.shape = {3, 5, 20};
   const std::vector<Operator> operators = {parse_operator("natural:8+entropy"),
@@ -47,15 +48,16 @@ Buffer everything() {
   x[222] = std::bit_cast<float>(0x7fc00000U);
   x[223] = std::numeric_limits<float>::infinity();
   FrameWriter frame(out, header, operators);
-  frame.add(std::span(x).first(100), 0, header.keys(), scratch, "conv1.weight");
-  frame.add(std::span(x).subspan(100, 0), 1, header.keys(), scratch, "empty");
-  frame.add(std::span(x).subspan(100, 100), 1, header.keys(), scratch);
-  frame.add(std::span(x).subspan(200), 0, header.keys(), scratch, "not finite");
+  frame.add(0, std::span(x).first(100), 0, header.keys(), scratch, "conv1.weight");
+  frame.add(100, std::span(x).subspan(100, 0), 1, header.keys(), scratch, "empty");
+  frame.add(100, std::span(x).subspan(100, 100), 1, header.keys(), scratch);
+  frame.add(200, std::span(x).subspan(200, 50), 0, header.keys(), scratch, "not finite");
+  frame.rest(250, 50, 1, "rests");
   frame.finish();
   return out;
 }
 
-// Sections beyond the first entry, with draws shared by all ranks, and levels of many bits.
+// Sections with entries between them, with draws shared by all ranks, and levels of many bits.
 Buffer sparse() {
   Buffer out;
   Scratch scratch;
@@ -63,18 +65,19 @@ Buffer sparse() {
   header.seed = 5;
   header.step = 300;
   header.rank = 2;
-  header.shape = {1050};
+  header.dtype = Dtype::bfloat16;
+  header.shape = {1150};
   const std::vector<Operator> operators = {
       parse_operator("randomk:0.1+qsgd:4"), parse_operator("grid:0.001+levels:fixed"),
       parse_operator("grid:0.001+entropy"), parse_operator("threshold:1000000,rice")};
-  auto x = exact_values(1050);
+  auto x = exact_values(1150);
   for (std::size_t i = 100; i < 500; i += 2) x[i] *= 0x1p30F;
   FrameWriter frame(out, header, operators);
-  frame.add(std::span(x).first(100), 0, header.keys(), scratch, "drawn");
-  frame.add(std::span(x).subspan(100, 200), 1, header.keys(), scratch, "wide");
-  frame.add(std::span(x).subspan(300, 200), 2, header.keys(), scratch, "wide, coded");
-  frame.add(std::span(x).subspan(500, 300), 0, header.keys(), scratch, "drawn again");
-  frame.add(std::span(x).subspan(800), 3, header.keys(), scratch, "nothing kept");
+  frame.add(0, std::span(x).first(100), 0, header.keys(), scratch, "drawn");
+  frame.add(100, std::span(x).subspan(100, 200), 1, header.keys(), scratch, "wide");
+  frame.add(300, std::span(x).subspan(300, 200), 2, header.keys(), scratch, "wide, coded");
+  frame.add(600, std::span(x).subspan(600, 300), 0, header.keys(), scratch, "drawn again");
+  frame.add(901, std::span(x).subspan(901, 240), 3, header.keys(), scratch, "nothing kept");
   frame.finish();
   return out;
 }

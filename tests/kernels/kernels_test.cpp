@@ -190,18 +190,14 @@ TEST(Select, LargestTakesNoMemoryTheSecondTime) {
   EXPECT_EQ(std::pair(positions.data(), spare.data()), before);
 }
 
-TEST(Select, GatherAndScatterEqualTheirPlainTwins) {
+TEST(Select, GatherEqualsItsPlainTwin) {
   for_inputs([](std::span<const float> x) {
     Array<std::uint32_t> positions;
     kernels::at_least(x, 1, Side::positive, positions);
-    std::vector<float> values(positions.size()), y(x.begin(), x.end()), expected = y;
+    std::vector<float> values(positions.size());
     kernels::gather(x, positions.view(), -0.75F, values.data());
-    kernels::scatter_add(positions.view(), values.data(), 0.5F, y);
-    for (std::size_t j = 0; j < positions.size(); ++j) {
+    for (std::size_t j = 0; j < positions.size(); ++j)
       ASSERT_EQ(values[j], x[positions[j]] * -0.75F);
-      expected[positions[j]] += 0.5F * values[j];
-    }
-    EXPECT_TRUE(same_bits(y, expected));
   });
 }
 

@@ -13,8 +13,9 @@ struct Bench {
   Plan plan;
   std::unique_ptr<Memory> memory;
   Scratch scratch;
+  Decoder decoder;
   float lr = 0.5F;
-  std::vector<float> parameters = gaussian(kCount, 1, 77);
+  std::vector<float> parameters = gaussian(kCount, 1, 77), momentum = gaussian(kCount, 1, 78);
   std::vector<float> offered, sent, mean;  // of the last step
   std::vector<std::uint8_t> bytes;         // likewise
   std::vector<double> delivered = std::vector<double>(kCount);
@@ -25,30 +26,50 @@ struct Bench {
 
   // One step up to, but not including, its end.
   void run(std::span<const float> gradient, std::uint64_t step) {
-    const StepInfo info{.step = step, .lr = lr, .parameters = parameters, .ranks = 4};
+    const StepInfo info{
+        .step = step, .lr = lr, .parameters = parameters, .momentum = momentum, .ranks = 4};
     offered.clear();
     bytes.clear();
     sent.assign(kCount, 0);
-    memory->begin(gradient, info);
-    for (std::size_t i = 0; i < plan.layout.size(); ++i) {
-      const Slice& slice = plan.layout[i];
-      const Keys keys = make_keys(1, step, 0).at(slice.offset);
-      const auto x = memory->compensate(slice, gradient.subspan(slice.offset, slice.count), info);
-      offered.insert(offered.end(), x.begin(), x.end());
-      Buffer section;
-      ASSERT_TRUE(plan.op(i).encode(x, section, keys, scratch));
-      bytes.insert(bytes.end(), section.view().begin(), section.view().end());
-      const Sent part{plan.op(i), section.view(), keys, scratch};
-      memory->absorb(slice, part);
-      part.add_to(std::span(sent).subspan(slice.offset, slice.count), 1);
-    }
+    memory->begin(info);
+    if (memory->wants_norm())
+      memory->norm(std::sqrt(squared({gradient.begin(), gradient.end()})));
+    for (std::size_t i = 0; i < plan.layout.size(); ++i) run_slice(i, gradient, step);
     mean = sent;
-    memory->finish(mean, info);
+    for (const Slice& slice : plan.layout)
+      for (std::size_t from = 0; from < slice.count; from += kBlock)
+        memory->mean(slice, from,
+                     std::span(mean).subspan(slice.offset + from,
+                                             std::min(kBlock, slice.count - from)));
+  }
+
+  void run_slice(std::size_t i, std::span<const float> gradient, std::uint64_t step) {
+    const Slice& slice = plan.layout[i];
+    const Keys keys = make_keys(1, step, 0).at(slice.offset);
+    const Source source =
+        memory->source(slice, Floats(gradient.subspan(slice.offset, slice.count)));
+    for (std::size_t from = 0; from < slice.count; from += kBlock) {
+      float buffer[kBlock];
+      const std::size_t count = std::min(kBlock, slice.count - from);
+      const float* x = source.load(from, count, buffer);
+      offered.insert(offered.end(), x, x + count);
+    }
+    Buffer section;
+    ASSERT_TRUE(plan.op(i).encode(source, section, keys, scratch).finite);
+    bytes.insert(bytes.end(), section.view().begin(), section.view().end());
+    memory->sent(slice, {plan.op(i), section.view(), keys, scratch, decoder});
+    plan.op(i).add(section.view(), 1, std::span(sent).subspan(slice.offset, slice.count), keys,
+                   scratch);
+  }
+
+  void commit() {
+    const std::size_t all[] = {0, 1, 2};
+    memory->commit({all, all});
   }
 
   void step(std::span<const float> gradient, std::uint64_t step) {
     run(gradient, step);
-    memory->commit();
+    commit();
     for (std::size_t i = 0; i < kCount; ++i) {
       delivered[i] += sent[i];
       parameters[i] -= lr * mean[i];
@@ -89,14 +110,13 @@ bool fits(const std::string& memory, const std::string& op) {
   return misfit(memory, make_plan(kModel, "tensor", parse_operator(op))).empty();
 }
 
-TEST(Memory, ARolledBackStepLeavesNoTrace) {
+TEST(Memory, AStepThatIsNotCommittedLeavesNoTrace) {
   for_every_memory([](const MemoryInfo&, const std::string& spec) {
     Bench bench(spec, "natural"), straight(spec, "natural");
     for (std::uint64_t step = 0; step < 3; ++step) {
       const auto before = bytes_of(*bench.memory);
       const double norm = bench.memory->residual_norm();
       bench.run(gaussian(kCount, 1e30F, 50 + step), step);
-      bench.memory->rollback();
       EXPECT_EQ(bytes_of(*bench.memory), before) << step;
       EXPECT_EQ(bench.memory->residual_norm(), norm) << step;
       bench.step(gaussian(kCount, 1, step), step);
@@ -216,8 +236,9 @@ TEST(Memory, UnknownNamesListTheKnown) {
 TEST(None, RemembersNothing) {
   Bench bench("none", "natural");
   const auto gradient = gaussian(kCount, 1, 1);
-  const auto x = bench.memory->compensate(bench.plan.layout[0], std::span(gradient).first(300), {});
-  EXPECT_EQ(x.data(), gradient.data()) << "no copy is made";
+  const Source x =
+      bench.memory->source(bench.plan.layout[0], Floats(std::span(gradient).first(300)));
+  EXPECT_EQ(x.as_it_lies(), gradient.data()) << "no copy is made";
   EXPECT_TRUE(bench.memory->save().empty());
 }
 
@@ -338,24 +359,37 @@ TEST(Feedback, StepsNeedALearningRate) {
 }
 
 TEST(Momentum, IsZeroWhereSomethingWasSentAndUntouchedElsewhere) {
-  const Operator op = parse_operator("topk:0.1");
-  Scratch scratch;
-  Buffer section;
-  const auto x = integers(1);
-  ASSERT_TRUE(op.encode(x, section, Keys(), scratch));
-  const Sent sent{op, section.view(), Keys(), scratch};
-  const auto before = gaussian(kCount, 1, 2);
-  auto momentum = before;
-  mask_momentum(momentum, sent);
-  std::vector<float> decoded;
-  sent.decode(kCount, decoded);
+  Bench bench("feedback:masking=on", "topk:0.1");
+  const auto before = bench.momentum;
+  bench.run(integers(1), 0);
+  EXPECT_EQ(bench.momentum, before) << "until it is committed";
+  bench.commit();
   std::size_t zeros = 0;
   for (std::size_t i = 0; i < kCount; ++i) {
-    EXPECT_EQ(momentum[i], decoded[i] != 0 ? 0 : before[i]) << i;
-    zeros += momentum[i] == 0;
+    EXPECT_EQ(bench.momentum[i], bench.sent[i] != 0 ? 0 : before[i]) << i;
+    zeros += bench.momentum[i] == 0;
   }
   EXPECT_GT(zeros, 0U);
   EXPECT_LT(zeros, kCount);
+}
+
+// Steps over different tensors may be open at once, and each commits its own.
+TEST(Memory, TensorsCommitOneByOne) {
+  for_every_memory([](const MemoryInfo&, const std::string& spec) {
+    Bench bench(spec, "natural:nearest"), straight(spec, "natural:nearest");
+    bench.step(gaussian(kCount, 1, 1), 0);
+    straight.step(gaussian(kCount, 1, 1), 0);
+    const State before = bench.memory->save();
+    straight.step(gaussian(kCount, 1, 2), 1);
+    const State after = straight.memory->save();
+    bench.run(gaussian(kCount, 1, 2), 1);
+    const std::size_t second[] = {1}, others[] = {0, 2};
+    bench.memory->commit({second, second});
+    for (const auto& [name, values] : bench.memory->save())
+      EXPECT_EQ(values, (name.ends_with("/b") ? after : before).at(name)) << name;
+    bench.memory->commit({others, others});
+    EXPECT_EQ(bench.memory->save(), after);
+  });
 }
 
 // The memory against its own definition, entry by entry, to the bit.

@@ -151,6 +151,24 @@ TEST(Grid, ARealGradientTakesAFourteenthAtTheVarianceOfNaturalCompression) {
   EXPECT_GE(exact, 0.9 * 0.125);
 }
 
+// Longer than the sample that suggests a step, and unlike itself from half to half: a sample taken
+// into the array that shrink wrote would be quantised in place of the entries.
+TEST(Grid, BehindShrinkKeepsSignsAndItsPromiseOnLongSlices) {
+  Values x = gaussian(100000, 1);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = i < x.size() / 2 ? std::abs(x[i]) : -std::abs(x[i]);
+  for (const std::string omega : {"0.125", "0.5", "2"}) {
+    SCOPED_TRACE(omega);
+    const Operator op = parse_operator("shrink+grid:" + omega);
+    const Values y = through(op, x);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) wrong += x[i] * y[i] < 0;
+    EXPECT_EQ(wrong, 0U);
+    const double promised = 1 - *op.traits(x.size()).delta;
+    EXPECT_LE(squared_distance(x, y) / squared(x), promised * 1.02);  // one draw: sigma is 0.3 %
+  }
+}
+
 double l1(const Values& x) {
   double sum = 0;
   for (const float value : x) sum += std::abs(static_cast<double>(value));

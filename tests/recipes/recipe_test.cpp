@@ -153,5 +153,41 @@ TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {
   EXPECT_NE(messages_with(other).find("ranks disagree on the recipe"), std::string::npos);
 }
 
+// What notes of rank 1 are refused with, beside good ones of rank 0.
+template <class E>
+std::string refusal_of(const std::string& notes) {
+  const std::string good = write_notes({.model = {{"w", {10}}}, .recipe = recipes().front()});
+  const ByteView all[] = {as_bytes(good), as_bytes(notes)};
+  return message_of<E>([&] { compare_notes(all); });
+}
+
+// A hundred thousand brackets would overflow the stack of whoever compares or prints them.
+TEST(Recipe, HostileNotesAreRefusedInWords) {
+  std::string deep = R"({"recipe":)" + std::string(10'000'000, '[');
+  EXPECT_EQ(refusal_of<DataError>(deep),
+            "the notes of rank 1 cannot be read: they are nested too deep");
+  deep += std::string(10'000'000, ']') + "}";
+  EXPECT_EQ(refusal_of<DataError>(deep),
+            "the notes of rank 1 cannot be read: they are nested too deep");
+  std::string many = "{\"model\":[0";
+  for (int i = 0; i < 2'200'000; ++i) many += ",0";
+  EXPECT_EQ(refusal_of<DataError>(many + "]}"),
+            "the notes of rank 1 cannot be read: they hold too many values");
+  for (const char* none : {"", "{", "[]", "7", "null", "{\"a\":\"\xff\"}", "{\"seed\":1e999}"})
+    EXPECT_EQ(refusal_of<DataError>(none),
+              "the notes of rank 1 cannot be read: they are not a JSON object")
+        << none;
+}
+
+TEST(Recipe, NotesThatDifferAreQuotedShortAndEscaped) {
+  EXPECT_EQ(refusal_of<UsageError>(R"({"version":"\u001b[31m"})").find('\x1b'), std::string::npos);
+  EXPECT_LT(refusal_of<UsageError>("{\"version\":\"" + std::string(100'000, 'x') + "\"}").size(),
+            300U);
+  const std::string odd = R"({"version":{"\u001b":1}})", other = R"({"version":{}})";
+  const ByteView all[] = {as_bytes(odd), as_bytes(other)};
+  EXPECT_EQ(message_of<UsageError>([&] { compare_notes(all); }),
+            R"(ranks disagree on the version's \u001b: rank 0 has 1, rank 1 has null)");
+}
+
 }  // namespace
 }  // namespace laconic::testing

@@ -7,7 +7,7 @@
 // it.
 #include <algorithm>
 
-#include "laconic/exchange/gossip/broadcast.h"
+#include "laconic/exchange/gossip/neighbourhood.h"
 
 namespace laconic {
 namespace {
@@ -24,10 +24,10 @@ class Choco : public Mixer {
       : model_(setup.model),
         gamma_(gamma),
         fresh_(fresh),
-        broadcast_(setup),
+        near_(setup),
         next_(count_of(model_)),
         difference_(count_of(model_)) {
-    for (const auto& neighbours : broadcast_.rounds()) {
+    for (const auto& neighbours : near_.rounds()) {
       const std::vector<float> zero(next_.size());
       hats_.push_back({zero, std::vector<std::vector<float>>(neighbours.size(), zero)});
     }
@@ -36,16 +36,16 @@ class Choco : public Mixer {
   // Koloskova et al., algorithm 1, moves along the hats of the round before; `fresh` sends first.
   StepStats mix(std::span<float> x, const StepInfo& info) override {
     require_count(x, model_);
-    Hats& hats = hats_[broadcast_.round(info.step)];
-    const auto& neighbours = broadcast_.neighbours(info.step);
+    Hats& hats = hats_[near_.round(info.step)];
+    const auto& neighbours = near_.neighbours(info.step);
     StepStats stats;
     std::ranges::copy(x, next_.begin());
     if (!fresh_) move_along(hats, neighbours);
     for (std::size_t i = 0; i < next_.size(); ++i) difference_[i] = next_[i] - hats.own[i];
-    broadcast_.swap(difference_, info.step, stats);
+    near_.swap(difference_, info.step, stats);
     Stopwatch watch;
-    absorb(broadcast_.mine(), hats.own);
-    for (std::size_t j = 0; j < neighbours.size(); ++j) absorb(broadcast_.from(j), hats.theirs[j]);
+    absorb(near_.mine(), hats.own);
+    for (std::size_t j = 0; j < neighbours.size(); ++j) absorb(near_.from(j), hats.theirs[j]);
     if (fresh_) move_along(hats, neighbours);
     std::ranges::copy(next_, x.begin());
     stats.decompress_seconds += watch.lap();
@@ -80,8 +80,8 @@ class Choco : public Mixer {
   }
 
   // A frame that is not finite changes nobody's copy of its sender.
-  void absorb(const Frame& frame, std::vector<float>& hat) {
-    if (frame.finite()) broadcast_.add(frame, hat);
+  static void absorb(const FrameIn& frame, std::vector<float>& hat) {
+    if (frame.finite()) frame.add(1, hat);
   }
 
   // "choco/1/7": the copy of rank 7 in round 1 of the period.
@@ -90,8 +90,8 @@ class Choco : public Mixer {
     for (std::size_t round = 0; round < self.hats_.size(); ++round) {
       const std::string role = "choco/" + std::to_string(round) + "/";
       auto& hats = self.hats_[round];
-      const auto& neighbours = self.broadcast_.neighbours(round);
-      visit(role + std::to_string(self.broadcast_.rank()), hats.own);
+      const auto& neighbours = self.near_.neighbours(round);
+      visit(role + std::to_string(self.near_.rank()), hats.own);
       for (std::size_t j = 0; j < neighbours.size(); ++j)
         visit(role + std::to_string(neighbours[j].rank), hats.theirs[j]);
     }
@@ -100,7 +100,7 @@ class Choco : public Mixer {
   Model model_;
   double gamma_;
   bool fresh_;
-  Broadcast broadcast_;
+  Neighbourhood near_;
   std::vector<Hats> hats_;
   std::vector<float> next_, difference_;
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "laconic/exchange/gossip/broadcast.h"
+#include "laconic/exchange/gossip/neighbourhood.h"
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
 
@@ -18,7 +18,7 @@ class DeepSqueeze : public Mixer {
       : model_(setup.model),
         gamma_(gamma),
         gradient_first_(gradient_first),
-        broadcast_(setup),
+        near_(setup),
         error_(count_of(model_)),
         sum_(error_.size()) {}
 
@@ -26,21 +26,24 @@ class DeepSqueeze : public Mixer {
     require_count(x, model_);
     StepStats stats;
     kernels::add(x, error_.data(), sum_.data());
-    broadcast_.swap(sum_, info.step, stats);
+    near_.swap(sum_, info.step, stats);
     Stopwatch watch;
-    if (broadcast_.mine().finite()) {
-      decode(broadcast_.mine(), own_);
+    if (near_.mine().finite()) {
+      decode(near_.mine(), own_);
       for (std::size_t i = 0; i < sum_.size(); ++i) error_[i] = sum_[i] - own_[i];
-      const auto& neighbours = broadcast_.neighbours(info.step);
+      const auto& neighbours = near_.neighbours(info.step);
       for (std::size_t j = 0; j < neighbours.size(); ++j)
-        if (broadcast_.open(j)) approach(j, static_cast<float>(gamma_ * neighbours[j].weight), x);
+        if (near_.open(j)) approach(j, static_cast<float>(gamma_ * neighbours[j].weight), x);
     }
-    stats.residual_norm = std::sqrt(kernels::sum_of_squares(error_));
     stats.decompress_seconds += watch.lap();
     return stats;
   }
 
   bool gradient_first() const override { return gradient_first_; }
+
+  double residual_norm() const override {
+    return std::sqrt(kernels::sum_of_squares(error_));
+  }
 
   State save() const override {
     State state;
@@ -55,20 +58,20 @@ class DeepSqueeze : public Mixer {
  private:
   static constexpr const char* kRole = "deepsqueeze";
 
-  void decode(const Frame& frame, std::vector<float>& into) {
+  void decode(const FrameIn& frame, std::vector<float>& into) const {
     into.assign(error_.size(), 0.0F);
-    broadcast_.add(frame, into);
+    frame.add(1, into);
   }
 
   void approach(std::size_t j, float weight, std::span<float> x) {
-    decode(broadcast_.from(j), theirs_);
+    decode(near_.from(j), theirs_);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += weight * (theirs_[i] - own_[i]);
   }
 
   Model model_;
   double gamma_;
   bool gradient_first_;
-  Broadcast broadcast_;
+  Neighbourhood near_;
   std::vector<float> error_, sum_, own_, theirs_;
 };
 

@@ -1,7 +1,7 @@
 // dpsgd: plain gossip, x_i <- x_i + gamma sum_j W_ij (x_j - x_i), with uncompressed models.
 #include <algorithm>
 
-#include "laconic/exchange/gossip/broadcast.h"
+#include "laconic/exchange/gossip/neighbourhood.h"
 
 namespace laconic {
 namespace {
@@ -9,17 +9,17 @@ namespace {
 class Dpsgd : public Mixer {
  public:
   Dpsgd(MixerSetup setup, double gamma)
-      : model_(setup.model), gamma_(gamma), broadcast_(setup), next_(count_of(setup.model)) {}
+      : model_(setup.model), gamma_(gamma), near_(setup), next_(count_of(setup.model)) {}
 
   StepStats mix(std::span<float> x, const StepInfo& info) override {
     require_count(x, model_);
     StepStats stats;
-    broadcast_.swap(x, info.step, stats);
+    near_.swap(x, info.step, stats);
     Stopwatch watch;
     std::ranges::copy(x, next_.begin());
-    const auto& neighbours = broadcast_.neighbours(info.step);
+    const auto& neighbours = near_.neighbours(info.step);
     for (std::size_t j = 0; j < neighbours.size(); ++j)
-      if (broadcast_.open(j)) approach(x, j, static_cast<float>(gamma_ * neighbours[j].weight));
+      if (near_.open(j)) approach(x, j, static_cast<float>(gamma_ * neighbours[j].weight));
     std::ranges::copy(next_, x.begin());
     stats.decompress_seconds += watch.lap();
     return stats;
@@ -32,13 +32,13 @@ class Dpsgd : public Mixer {
   // next += weight (x_j - x): both ends compute the same difference, so the sum of models stays.
   void approach(std::span<const float> x, std::size_t j, float weight) {
     theirs_.assign(x.size(), 0.0F);
-    broadcast_.add(broadcast_.from(j), theirs_);
+    near_.from(j).add(1, theirs_);
     for (std::size_t i = 0; i < x.size(); ++i) next_[i] += weight * (theirs_[i] - x[i]);
   }
 
   Model model_;
   double gamma_;
-  Broadcast broadcast_;
+  Neighbourhood near_;
   std::vector<float> next_, theirs_;
 };
 

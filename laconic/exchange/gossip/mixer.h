@@ -21,6 +21,9 @@ class Mixer {
   // Whether the optimiser's update comes before mix, not after it.
   virtual bool gradient_first() const { return false; }
 
+  // Length of what is still owed to the neighbours; 0 when nothing is remembered. A pass over it.
+  virtual double residual_norm() const { return 0; }
+
   virtual State save() const = 0;
   // Throws DataError unless the state is one this mixer saved for this model, graph and rank.
   virtual void load(const State& state) = 0;

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/gossip/broadcast.h"
+#include "laconic/exchange/gossip/neighbourhood.h"
 #include "laconic/kernels/low_rank.h"
 #include "laconic/kernels/reduce.h"
 
@@ -14,6 +14,8 @@ namespace laconic {
 namespace {
 
 constexpr std::uint64_t kStream = 0x706f776572;  // apart from the keys of steps
+
+constexpr std::size_t kOne[] = {0};  // the only slice of a frame of products
 
 // A difference of products that is shorter than this part of them is rounding.
 constexpr double kNoise = 1e-7;
@@ -57,6 +59,11 @@ class PowerGossip : public Mixer {
         x_(count_of(setup_.model)),
         next_(x_.size()) {
     cut();
+    std::size_t products = 0;
+    for (const Matrix& m : matrices_) products += m.shape.rank * std::max(m.shape.rows, m.shape.cols);
+    for (const Slice& slice : plain_) products += slice.count;
+    leg_of(products, 0);
+    most_ = largest_frame(plan_, kOne);
     for (const auto& peers : neighbours_)
       for (const Neighbour& peer : peers) edges_.try_emplace(peer.rank, first_state(peer.rank));
   }
@@ -67,10 +74,10 @@ class PowerGossip : public Mixer {
     StepStats stats{.dense_bytes = peers.size() * x.size_bytes()};
     const TrafficMeter meter(setup_.transport);
     std::ranges::copy(x, next_.begin());
-    active_.clear();
-    for (const Neighbour& peer : peers) active_.push_back(edges_.at(peer.rank));
+    if (active_.size() < peers.size()) active_.resize(peers.size());
+    for (std::size_t e = 0; e < peers.size(); ++e) active_[e] = edges_.at(peers[e].rank);
     for (std::uint64_t k = 0; k < options_.iterations; ++k) iterate(peers, info.step, k, stats);
-    for (std::size_t e = 0; e < peers.size(); ++e) edges_[peers[e].rank] = std::move(active_[e]);
+    for (std::size_t e = 0; e < peers.size(); ++e) std::swap(edges_.at(peers[e].rank), active_[e]);
     std::ranges::copy(next_, x.begin());
     meter.into(stats);
     return stats;
@@ -153,25 +160,28 @@ class PowerGossip : public Mixer {
                StepStats& stats) {
     Stopwatch watch;
     std::ranges::copy(next_, x_.begin());
-    products_.resize(peers.size());
-    frames_.resize(peers.size());
-    std::vector<ByteView> out;
-    std::uint64_t most = 0;
+    if (products_.size() < peers.size()) products_.resize(peers.size());
+    if (frames_.size() < peers.size()) frames_.resize(peers.size());
+    out_.clear();
     for (std::size_t e = 0; e < peers.size(); ++e) {
       multiply_edge(active_[e], peers[e].rank, step, k, products_[e]);
-      const Plan plan = plan_of(products_[e].size());
-      stats.payload_bytes += write_frame(leg_of(plan, step), setup_.transport.rank(),
-                                         all_slices(plan), products_[e], scratch_, frames_[e]);
-      stats.wire_bytes += frames_[e].size();
-      out.push_back(frames_[e].view());
-      most = std::max(most, largest_frame(plan, all_slices(plan)));
+      write(products_[e], step, frames_[e], stats);
+      out_.push_back(frames_[e].view());
     }
     stats.compress_seconds += watch.lap();
-    swap_with(peers, out, in_, most, setup_.transport,
-              Deadline::in(setup_.timeout_seconds, "exchange of products with neighbours"));
+    swap_with(peers, out_, in_, most_, setup_.transport,
+              Deadline::in(setup_.timeout_seconds, "exchange of products with neighbours"),
+              transfer_);
     stats.exchange_seconds += watch.lap();
     for (std::size_t e = 0; e < peers.size(); ++e) move_along(peers[e], e, step, k, stats);
     stats.decompress_seconds += watch.lap();
+  }
+
+  void write(std::span<const float> products, std::uint64_t step, Buffer& out, StepStats& stats) {
+    frame_out_.begin(leg_of(products.size(), step), setup_.transport.rank(), out);
+    frame_out_.add(0, Floats(products), scratch_);
+    stats.payload_bytes += frame_out_.finish();
+    stats.wire_bytes += out.size();
   }
 
   // X in for every matrix, and in a step's first iteration the other tensors.
@@ -202,14 +212,12 @@ class PowerGossip : public Mixer {
   void move_along(const Neighbour& peer, std::size_t e, std::uint64_t step, std::uint64_t k,
                   StepStats& stats) {
     const std::vector<float>& mine = products_[e];
-    const Plan plan = plan_of(mine.size());
-    const Frame frame = read_checked_frame_of(leg_of(plan, step), peer.rank, all_slices(plan),
-                                              in_[e].view(), scratch_);
-    const bool finite = frame.finite() && kernels::all_finite(mine);
+    frame_in_.open(leg_of(mine.size(), step), peer.rank, kOne, in_[e].view(), scratch_);
+    const bool finite = frame_in_.finite() && kernels::all_finite(mine);
     stats.finite = stats.finite && finite;
     if (!finite) return;
     theirs_.assign(mine.size(), 0.0F);
-    add_frame(frame, 1, theirs_, scratch_);
+    frame_in_.add(1, theirs_);
     const auto weight = static_cast<float>(options_.gamma * peer.weight);
     std::size_t from = 0;
     for (std::size_t m = 0; m < matrices_.size(); ++m)
@@ -256,18 +264,23 @@ class PowerGossip : public Mixer {
       }
   }
 
-  Plan plan_of(std::size_t count) const {
-    return {
-        .layout = {{"products", 0, count, count, 1}}, .operators = {identity_}, .operator_of = {0}};
-  }
-
-  Leg leg_of(const Plan& plan, std::uint64_t step) const {
-    return {.plan = plan, .seed = setup_.seed, .step = step, .count = plan.layout[0].count};
+  // One slice of so many products.
+  Leg leg_of(std::size_t count, std::uint64_t step) {
+    Slice& slice = plan_.layout[0];
+    slice.count = slice.rows = count;
+    return {.plan = plan_,
+            .seed = setup_.seed,
+            .step = step,
+            .count = count,
+            .ranks = static_cast<std::size_t>(setup_.transport.size())};
   }
 
   MixerSetup setup_;
   Options options_;
-  Operator identity_ = parse_operator("identity");
+  Plan plan_{.layout = {{"products", 0, 0, 0, 1}},
+             .operators = {parse_operator("identity")},
+             .operator_of = {0}};
+  std::uint64_t most_ = 0;  // bytes of a frame
   std::vector<std::vector<Neighbour>> neighbours_;
   std::vector<Matrix> matrices_;
   std::vector<Slice> plain_;
@@ -278,6 +291,10 @@ class PowerGossip : public Mixer {
   std::vector<EdgeState> active_;
   std::vector<std::vector<float>> products_;
   std::vector<Buffer> frames_, in_;
+  std::vector<ByteView> out_;
+  FrameOut frame_out_;
+  FrameIn frame_in_;
+  Transfer transfer_;
 };
 
 const RegisterMixer powergossip{{

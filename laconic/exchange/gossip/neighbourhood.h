@@ -6,15 +6,16 @@
 
 namespace laconic {
 
-// Sends out[i] to the i-th peer and fills in[i] with what it sends, at most so many bytes each.
+// Sends out[i] to the i-th peer and fills in[i] with what it sends, at most so many bytes each. The
+// transfer is working memory.
 void swap_with(std::span<const Neighbour> peers, std::span<const ByteView> out,
                std::vector<Buffer>& in, std::uint64_t most, Transport& transport,
-               const Deadline& deadline);
+               const Deadline& deadline, Transfer& transfer);
 
 // The same frame to all neighbours, and theirs.
-class Broadcast {
+class Neighbourhood {
  public:
-  explicit Broadcast(const MixerSetup& setup);
+  explicit Neighbourhood(const MixerSetup& setup);
 
   std::size_t round(std::uint64_t step) const {
     return static_cast<std::size_t>(step % neighbours_.size());
@@ -30,26 +31,27 @@ class Broadcast {
   void swap(std::span<const float> x, std::uint64_t step, StepStats& stats);
 
   // What swap brought, by place among the step's neighbours, and what it sent.
-  const Frame& from(std::size_t neighbour) const { return theirs_[neighbour]; }
-  const Frame& mine() const { return mine_; }
+  const FrameIn& from(std::size_t neighbour) const { return theirs_[neighbour]; }
+  const FrameIn& mine() const { return mine_; }
   // Whether both ends of an edge sent something finite: else it moves nothing.
   bool open(std::size_t neighbour) const { return mine_.finite() && from(neighbour).finite(); }
-
-  // y += the frame's values
-  void add(const Frame& frame, std::span<float> y) { add_frame(frame, 1, y, scratch_); }
 
  private:
   Transport& transport_;
   Plan plan_;
+  std::vector<std::size_t> slices_;
   std::uint64_t seed_;
   double timeout_seconds_;
   std::uint64_t largest_;
   std::vector<std::vector<Neighbour>> neighbours_;
   Scratch scratch_;
-  Buffer out_;
+  FrameOut out_;
+  Buffer bytes_;
+  std::vector<ByteView> sent_;
   std::vector<Buffer> in_;
-  Frame mine_;
-  std::vector<Frame> theirs_;
+  FrameIn mine_;
+  std::vector<FrameIn> theirs_;
+  Transfer transfer_;
 };
 
 }  // namespace laconic

@@ -1,0 +1,190 @@
+// laconic bench step: what a whole step costs without a network: memory, operator, frame, opening
+// and adding of all ranks' frames, as multiples of what copying the gradient takes.
+//
+// Ranks are threads of this process. What counts is the processor time of all of them together,
+// divided by their number, so it does not matter how many cores there are. A round times one memcpy
+// and one step of every method, so that a slow spell of the machine meets all of them; the best of
+// all rounds counts.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <barrier>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/gradient.h"
+#include "cli/text.h"
+#include "laconic/base/errors.h"
+#include "laconic/exchange/aggregator.h"
+#include "laconic/kernels/cpu.h"
+#include "laconic/transports/threads.h"
+
+namespace laconic::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> methods;  // "EXCHANGE OPERATOR MEMORY"
+  std::size_t count = 25'000'000;
+  int ranks = 4;
+  unsigned repeats = 5;
+  bool json = false;
+};
+
+const std::vector<std::string> kMethods = {
+    "dense identity none",         "gather natural none",      "sharded natural none",
+    "gather topk:0.01 feedback",   "gather sbc:0.01 feedback", "gather stc:0.01 feedback",
+    "sharded topk:0.01 feedback",  "gather bucket+qsgd:4,max none",
+    "gather natural:nearest+entropy feedback", "powersgd identity none"};
+
+struct Method {
+  std::string text, exchange, op, memory;
+};
+
+struct Row {
+  Method method;
+  double seconds = std::numeric_limits<double>::infinity();
+  std::uint64_t wire_bytes = 0;
+};
+
+Method parse_method(const std::string& text) {
+  const std::size_t a = text.find(' '), b = text.find(' ', a + 1);
+  if (a == std::string::npos || b == std::string::npos || text.find(' ', b + 1) != std::string::npos)
+    throw UsageError("a method '" + text +
+                     "'; allowed: EXCHANGE OPERATOR MEMORY, as in 'gather topk:0.01 feedback'");
+  return {text, text.substr(0, a), text.substr(a + 1, b - a - 1), text.substr(b + 1)};
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The gradient as a few matrices.
+Model model_of(std::size_t count) {
+  Model model;
+  const std::size_t parts = count >= 16 ? 4 : 1;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::size_t entries = count * (i + 1) / parts - count * i / parts;
+    const std::size_t cols = entries % 512 == 0 ? 512 : 1;
+    model.push_back({"w" + std::to_string(i), {entries / cols, cols}});
+  }
+  return model;
+}
+
+// Steps of one method on all ranks, each rank with its own gradient; the first is not timed.
+void time_method(Row& row, const Options& options, const std::vector<float>& fresh,
+                 unsigned threads) {
+  const Model model = model_of(fresh.size());
+  auto ends = make_thread_transports(options.ranks);
+  std::barrier all(options.ranks);
+  std::vector<std::exception_ptr> failures(ends.size());
+  std::vector<std::thread> ranks;
+  double began = 0;
+  for (std::size_t rank = 0; rank < ends.size(); ++rank)
+    ranks.emplace_back([&, rank] {
+      try {
+        const auto aggregator = make_aggregator(
+            row.method.exchange,
+            {.transport = *ends[rank],
+             .model = model,
+             .plan = make_plan(model, "tensor", parse_operator(row.method.op)),
+             .memory = row.method.memory,
+             .threads = threads});
+        std::vector<float> gradient(fresh.size());
+        for (std::uint64_t step = 0; step < 3; ++step) {
+          std::ranges::rotate_copy(fresh, fresh.begin() + static_cast<std::ptrdiff_t>(rank),
+                                   gradient.begin());
+          all.arrive_and_wait();
+          if (rank == 0) began = processor_seconds();
+          all.arrive_and_wait();
+          const StepStats stats = aggregator->average(gradient, {.step = step, .lr = 0.1F});
+          all.arrive_and_wait();
+          if (rank > 0 || step == 0) continue;
+          row.wire_bytes = stats.wire_bytes;
+          row.seconds = std::min(row.seconds, (processor_seconds() - began) / options.ranks);
+        }
+      } catch (...) {
+        failures[rank] = std::current_exception();
+        all.arrive_and_drop();
+      }
+    });
+  for (auto& rank : ranks) rank.join();
+  for (const auto& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
+double time_memcpy(const std::vector<float>& x, std::vector<float>& y) {
+  const double began = processor_seconds();
+  std::memcpy(y.data(), x.data(), x.size() * sizeof(float));
+  asm volatile("" : : "r"(y.data()) : "memory");
+  return processor_seconds() - began;
+}
+
+void bench(const Options& options, const Globals& globals) {
+  if (options.count == 0 || options.repeats == 0 || options.ranks < 1 || options.ranks > 64)
+    throw UsageError("--count and --repeats must be at least 1, --ranks 1 to 64");
+  std::vector<Row> rows;
+  for (const std::string& text : options.methods.empty() ? kMethods : options.methods)
+    rows.push_back({parse_method(text)});
+  Pool pool(globals.threads);
+  const std::vector<float> x = made_up_gradient(options.count, pool);
+  std::vector<float> y(x.size());
+  time_memcpy(x, y);
+  double copy = std::numeric_limits<double>::infinity();
+  for (unsigned round = 0; round < options.repeats; ++round)
+    for (Row& row : rows) {
+      show_progress(fmt::format("round {} of {}: {}", round + 1, options.repeats, row.method.text));
+      copy = std::min(copy, time_memcpy(x, y));
+      time_method(row, options, x, globals.threads);
+    }
+  show_progress("");
+  Json json = {{"count", options.count},
+               {"ranks", options.ranks},
+               {"cpu", cpu_in_use()},
+               {"threads", globals.threads},
+               {"repeats", options.repeats},
+               {"memcpy_seconds", copy}};
+  for (const Row& row : rows)
+    json["methods"].push_back({{"method", row.method.text},
+                               {"wire_bytes", row.wire_bytes},
+                               {"step_seconds", row.seconds},
+                               {"step_over_memcpy", row.seconds / copy}});
+  if (options.json) return print_json(json);
+  fmt::print("{} entries on {} ranks, cpu {}, best of {}; memcpy {:.3f} ms\n\n",
+             with_commas(options.count), options.ranks, cpu_in_use(), options.repeats, copy * 1e3);
+  fmt::print("{:<44} {:>12} {:>16} {:>14}\n", "method", "wire bytes", "step / memcpy", "ms per rank");
+  for (const Row& row : rows)
+    fmt::print("{:<44} {:>12} {:>16.2f} {:>14.1f}\n", row.method.text, with_commas(row.wire_bytes),
+               row.seconds / copy, row.seconds * 1e3);
+}
+
+const RegisterCommand command{{
+    .name = "bench step",
+    .summary = "Times whole steps without a network against memcpy of the gradient.",
+    .examples = {"laconic bench step",
+                 "laconic bench step --method 'gather topk:0.01 feedback' --count 1000000",
+                 "laconic bench step --ranks 8 --json"},
+    .attach =
+        [](CLI::App& app) {
+          const auto options = std::make_shared<Options>();
+          app.add_option("--method", options->methods,
+                         "EXCHANGE OPERATOR MEMORY to time; may be given several times")
+              ->type_name("TEXT")
+              ->allow_extra_args(false);
+          app.add_option("--count", options->count, "Entries of the gradient")
+              ->capture_default_str();
+          app.add_option("--ranks", options->ranks, "Ranks, as threads")->capture_default_str();
+          app.add_option("--repeats", options->repeats, "Rounds, of which the best counts")
+              ->capture_default_str();
+          app.add_flag("--json", options->json, "Print JSON");
+          return [options](const Globals& globals) { bench(*options, globals); };
+        },
+}};
+
+}  // namespace
+}  // namespace laconic::cli

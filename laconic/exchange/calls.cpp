@@ -1,0 +1,261 @@
+// What callers ask of an aggregator, and the thread that does its work.
+#include "laconic/base/errors.h"
+#include "laconic/exchange/driver.h"
+
+namespace laconic {
+
+Aggregator::Driver::Driver(Setup setup, std::unique_ptr<Exchange> exchange)
+    : setup_(std::move(setup)),
+      exchange_(std::move(exchange)),
+      transport_(setup_.transport),
+      scratch_(setup_.threads),
+      meter_(transport_),
+      votes_(static_cast<std::size_t>(transport_.size())),
+      me_(static_cast<std::size_t>(transport_.rank())),
+      submitted_(setup_.model) {
+  if (setup_.engine == Engine::thread) thread_ = std::thread([this] { run(); });
+}
+
+Aggregator::Driver::~Driver() {
+  abort("the aggregator was destroyed within a step");
+  {
+    const std::lock_guard lock(mutex_);
+    quitting_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Aggregator::Driver::begin(const StepInfo& info) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (phase_ == Phase::open || (phase_ == Phase::ended && !finished_))
+      throw UsageError("begin within step " + std::to_string(info_.step) +
+                       "; allowed: after finish");
+    if (outcome_ == Outcome::in_doubt) std::rethrow_exception(failure_);
+  }
+  if (pending_) commit();
+  const std::lock_guard driving(driving_);
+  info_ = info;
+  info_.ranks = votes_.size();
+  stats_ = {};
+  meter_ = TrafficMeter(transport_);
+  formed_ = 0;
+  forming_ = last_closed_ = voting_ = voted_ = false;
+  means_finite_ = true;
+  forming_bytes_ = 0;
+  attempt_ = transport_.open_attempt();
+  try {
+    plan_ = &exchange_->plan_at(info.step);
+    exchange_->begin(info_);
+    fenced_ = exchange_->wants_norm();
+  } catch (...) {
+    fail();
+    finished_ = true;
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  submitted_.begin(*plan_);
+  finishing_ = finished_ = false;
+  aborting_.clear();
+  failure_ = nullptr;
+  exposed_ = 0;
+  phase_ = Phase::open;
+}
+
+std::size_t Aggregator::Driver::submit(const Part& part) {
+  Stopwatch watch;
+  std::size_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (phase_ == Phase::failed) return submitted_.put(part);  // finish tells why
+    if (phase_ != Phase::open || finishing_)
+      throw UsageError("submit without a step; allowed: between begin and finish");
+    number = submitted_.put(part);
+  }
+  tell_engine();
+  if (setup_.engine == Engine::callers)
+    while (drive()) {
+    }
+  const std::lock_guard lock(mutex_);
+  exposed_ += watch.lap();
+  return number;
+}
+
+void Aggregator::Driver::submit_all(std::span<float> gradient) {
+  all_tensors_.clear();
+  all_data_.clear();
+  const Places& places = submitted_.gradient().places();
+  for (std::size_t t = 0; t < places.tensors(); ++t) {
+    all_tensors_.push_back(t);
+    all_data_.push_back(gradient.data() + places.begin(t));
+  }
+  submit({.tensors = all_tensors_, .data = all_data_});
+}
+
+bool Aggregator::Driver::poll(std::size_t part) {
+  if (setup_.engine == Engine::callers) drive();
+  const std::lock_guard lock(mutex_);
+  return is_done(part);
+}
+
+// With mutex_ held.
+bool Aggregator::Driver::is_done(std::size_t part) const {
+  if (phase_ == Phase::failed) std::rethrow_exception(failure_);
+  if (!submitted_.known(part))
+    throw UsageError("part " + std::to_string(part) + " was not submitted in this step");
+  return phase_ == Phase::ended || (submitted_.done(part) && !submitted_.completes(part));
+}
+
+void Aggregator::Driver::wait(std::size_t part) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_done(part))
+      if (const auto names = submitted_.lacking(&part); !names.empty())
+        throw UsageError("part " + std::to_string(part) + " waits for tensor '" + names[0] +
+                         "', which was not submitted yet");
+  }
+  wait_until([&] { return is_done(part); });
+}
+
+StepStats Aggregator::Driver::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (finished_ || phase_ == Phase::none)
+      throw UsageError("finish without a step; allowed: after begin");
+    finishing_ = true;
+  }
+  tell_engine();
+  wait_until([&] { return phase_ != Phase::open; });
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  if (phase_ == Phase::failed) std::rethrow_exception(failure_);
+  stats_.exposed_seconds = exposed_;
+  return stats_;
+}
+
+void Aggregator::Driver::tell_engine() {
+  if (setup_.engine != Engine::thread) return;
+  changed_.notify_all();
+  transport_.wake();
+}
+
+// Does the engine's work, or waits for the thread that does.
+template <class Done>
+void Aggregator::Driver::wait_until(Done done) {
+  Stopwatch watch;
+  if (setup_.engine == Engine::thread) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, done);
+    exposed_ += watch.lap();
+    return;
+  }
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (done()) {
+        exposed_ += watch.lap();
+        return;
+      }
+    }
+    drive(true);
+  }
+}
+
+void Aggregator::Driver::commit() {
+  const std::lock_guard driving(driving_);
+  if (!pending_ && !(outcome_ == Outcome::in_doubt && all_are(State::written)))
+    throw UsageError("commit of no step; allowed: once, after a finish that was finite");
+  exchange_->commit(submitted_.tensors(exchange_->lets_rest()));
+  pending_ = false;
+  outcome_ = Outcome::committed;
+}
+
+void Aggregator::Driver::rollback() {
+  const std::lock_guard lock(mutex_);
+  if (!finished_)
+    throw UsageError("rollback of no step; allowed: after finish, before the next begin");
+  if (outcome_ == Outcome::committed)
+    throw UsageError("rollback of a step that was committed");
+  pending_ = false;
+}
+
+void Aggregator::Driver::abort(std::string_view why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (phase_ != Phase::open) return;
+    aborting_ = why.empty() ? "the host has ended the step" : why;
+  }
+  tell_engine();
+  wait_until([&] { return phase_ != Phase::open; });
+}
+
+Exchange& Aggregator::Driver::closed_exchange() const {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::open || (phase_ == Phase::ended && (!finished_ || pending_)))
+    throw UsageError("a step is open; allowed: after it was committed or rolled back");
+  return *exchange_;
+}
+
+// One round of work. False: there was nothing to do; with `patiently` only after a pause.
+bool Aggregator::Driver::drive(bool patiently) {
+  const std::lock_guard driving(driving_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (phase_ != Phase::open) return false;
+  }
+  try {
+    if (pump()) return true;
+    if (patiently) rest();
+  } catch (...) {
+    fail();
+  }
+  return false;
+}
+
+// The engine's thread. Without anything that flies it waits for callers.
+void Aggregator::Driver::run() {
+  const auto has_work = [&] {
+    return quitting_ || (phase_ == Phase::open &&
+                         (!submitted_.inbox_empty() || !aborting_.empty() || waits_for_transport() ||
+                          (finishing_ && !last_closed_)));
+  };
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, has_work);
+      if (quitting_) return;
+    }
+    while (drive()) {
+    }
+    drive(true);
+  }
+}
+
+Aggregator::Aggregator(Setup setup, std::unique_ptr<Exchange> exchange)
+    : driver_(std::make_unique<Driver>(std::move(setup), std::move(exchange))) {}
+Aggregator::~Aggregator() = default;
+
+void Aggregator::begin(const StepInfo& info) { driver_->begin(info); }
+std::size_t Aggregator::submit(const Part& part) { return driver_->submit(part); }
+bool Aggregator::poll(std::size_t part) { return driver_->poll(part); }
+void Aggregator::wait(std::size_t part) { driver_->wait(part); }
+StepStats Aggregator::finish() { return driver_->finish(); }
+void Aggregator::commit() { driver_->commit(); }
+void Aggregator::rollback() { driver_->rollback(); }
+void Aggregator::abort(std::string_view why) { driver_->abort(why); }
+Outcome Aggregator::outcome() const { return driver_->outcome(); }
+double Aggregator::residual_norm() const { return driver_->closed_exchange().residual_norm(); }
+State Aggregator::save() const { return driver_->closed_exchange().save(); }
+void Aggregator::load(const State& state) { driver_->closed_exchange().load(state); }
+
+StepStats Aggregator::average(std::span<float> gradient, const StepInfo& info) {
+  require_count(gradient, driver_->model());
+  begin(info);
+  driver_->submit_all(gradient);
+  const StepStats stats = finish();
+  if (stats.finite) commit();
+  return stats;
+}
+
+}  // namespace laconic

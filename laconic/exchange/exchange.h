@@ -1,0 +1,115 @@
+// How means are made: an exchange says what its legs are, and the driver (driver.cpp) moves them.
+#pragma once
+
+#include <memory>
+
+#include "laconic/codecs/crc32c.h"
+#include "laconic/exchange/aggregator.h"
+#include "laconic/exchange/frames.h"
+#include "laconic/exchange/gradient.h"
+
+namespace laconic {
+
+// The step under way, as far as an exchange needs to know it.
+struct Step {
+  const StepInfo& info;
+  const Plan& plan;          // of this step, as Exchange::plan_at gave it
+  const Gradient& gradient;  // the slices of a unit are all there
+  Scratch& scratch;
+  StepStats& stats;
+};
+
+// What the next leg of a unit is.
+enum class Move {
+  none,      // there is none any more: all has arrived
+  messages,  // a transfer of messages
+  reduce,    // an all-reduce that the transport has of its own
+};
+
+// Slices that travel together. Used again from step to step, so that steady state allocates nothing.
+class Unit {
+ public:
+  virtual ~Unit() = default;
+
+  std::vector<std::size_t> slices;  // indices in the step's plan, ascending
+
+  // Whatever an earlier step left is forgotten.
+  virtual void reset() = 0;
+  // Fills in the transfer of the next leg. What the one before was to bring has arrived. Throws
+  // DataError for what arrived if it is not what it should be.
+  virtual Move next(const Step& step, Transfer& transfer) = 0;
+  // What Move::reduce is about.
+  virtual std::span<float> values() { return {}; }
+  // After the last leg: checks all that is left to check. From here on nothing can fail.
+  virtual void open(const Step& step) = 0;
+  // Writes the mean of what all ranks sent of slices[place], entries `from` and after it.
+  virtual void mean(const Step& step, std::size_t place, std::size_t from,
+                    std::span<float> block) = 0;
+  // A hash of all that the mean is made of, equal on all ranks; 0 where no frame carried it.
+  virtual std::uint32_t inputs() const { return 0; }
+};
+
+// Adds slices of a unit to a frame: what memory wants sent of the gradient, or nothing of those that
+// rest.
+void add_slices(FrameOut& frame, const Step& step, Slices slices, Memory& memory);
+
+// A hash of more than one checksum; their order matters.
+inline std::uint32_t hash_of(std::uint32_t before, std::uint32_t next) {
+  std::uint8_t bytes[sizeof next];
+  store(bytes, next);
+  return crc32c(bytes, before);
+}
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  virtual const Plan& plan_at(std::uint64_t step) const = 0;
+  virtual std::unique_ptr<Unit> make_unit() = 0;
+  // Whether frames carry all that means are made of: their checksums then prove that ranks got the
+  // same, and the vote need not wait for the means.
+  virtual bool framed() const { return true; }
+
+  // Before the first unit of a step. `info.ranks` is right.
+  virtual void begin(const StepInfo& info) = 0;
+  // Whether it must know the length of the whole gradient before the first unit, and that.
+  virtual bool wants_norm() const { return false; }
+  virtual void norm(double /*norm*/) {}
+  // Turns a block of the mean of what all ranks sent into one of the mean gradient.
+  virtual void finish(const Slice& /*slice*/, std::size_t /*from*/, std::span<float> /*block*/) {}
+  // Whether means of different blocks may be made by different threads.
+  virtual bool parallel() const { return true; }
+  // Whether a tensor that rests on this rank keeps its memory; else it takes part with zeros.
+  virtual bool lets_rest() const { return true; }
+  virtual void commit(const Tensors& tensors) = 0;
+
+  virtual double residual_norm() const = 0;
+  virtual State save() const = 0;
+  virtual void load(const State& state) = 0;
+};
+
+// An exchange with one memory, of what this rank sends.
+class WithMemory : public Exchange {
+ public:
+  WithMemory(const Setup& setup, const Plan& plan)
+      : memory_(make_memory(setup.memory, setup.model, plan)) {
+    for (const Phase& phase : setup.warmup) require_fit(setup.memory, phase.plan);
+  }
+
+  void begin(const StepInfo& info) override { memory_->begin(info); }
+  bool wants_norm() const override { return memory_->wants_norm(); }
+  void norm(double norm) override { memory_->norm(norm); }
+  void finish(const Slice& slice, std::size_t from, std::span<float> block) override {
+    memory_->mean(slice, from, block);
+  }
+  bool parallel() const override { return !memory_->reshapes(); }
+  void commit(const Tensors& tensors) override { memory_->commit(tensors); }
+  double residual_norm() const override { return memory_->residual_norm(); }
+  State save() const override { return memory_->save(); }
+  void load(const State& state) override { memory_->load(state); }
+
+ protected:
+  std::unique_ptr<Memory> memory_;
+};
+
+}  // namespace laconic

@@ -1,0 +1,63 @@
+// One frame to all neighbours.
+#include "laconic/exchange/gossip/neighbourhood.h"
+
+#include "laconic/exchange/conversation.h"
+
+namespace laconic {
+
+void swap_with(std::span<const Neighbour> peers, std::span<const ByteView> out,
+               std::vector<Buffer>& in, std::uint64_t most, Transport& transport,
+               const Deadline& deadline, Transfer& transfer) {
+  if (in.size() < peers.size()) in.resize(peers.size());
+  transfer.clear();
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    transfer.sends.push_back({peers[i].rank, out[i]});
+    transfer.receives.push_back(Receive::sized(peers[i].rank, in[i], most));
+  }
+  Conversation(transport, deadline).exchange(transfer);
+}
+
+Neighbourhood::Neighbourhood(const MixerSetup& setup)
+    : transport_(setup.transport),
+      plan_(setup.plan),
+      slices_(all_slices(plan_)),
+      seed_(setup.seed),
+      timeout_seconds_(setup.timeout_seconds),
+      largest_(largest_frame(plan_, slices_)),
+      neighbours_(neighbours_by_round(setup.graph, setup.transport.rank())),
+      scratch_(setup.threads) {}
+
+void Neighbourhood::swap(std::span<const float> x, std::uint64_t step, StepStats& stats) {
+  const auto& peers = neighbours(step);
+  const Leg leg{.plan = plan_,
+                .seed = seed_,
+                .step = step,
+                .count = x.size(),
+                .ranks = static_cast<std::size_t>(transport_.size())};
+  Stopwatch watch;
+  out_.begin(leg, rank(), bytes_);
+  for (const std::size_t i : slices_)
+    out_.add(i, Floats(x.subspan(plan_.layout[i].offset, plan_.layout[i].count)), scratch_);
+  stats.payload_bytes = peers.size() * out_.finish();
+  stats.wire_bytes = peers.size() * bytes_.size();
+  stats.dense_bytes = peers.size() * x.size_bytes();
+  mine_.open(leg, rank(), slices_, bytes_.view(), scratch_);
+  stats.compress_seconds = watch.lap();
+
+  const TrafficMeter meter(transport_);
+  sent_.assign(peers.size(), bytes_.view());
+  swap_with(peers, sent_, in_, largest_, transport_,
+            Deadline::in(timeout_seconds_, "exchange of frames with neighbours"), transfer_);
+  meter.into(stats);
+  stats.exchange_seconds = watch.lap();
+
+  if (theirs_.size() < peers.size()) theirs_.resize(peers.size());
+  stats.finite = mine_.finite();
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    theirs_[i].open(leg, peers[i].rank, slices_, in_[i].view(), scratch_);
+    stats.finite = stats.finite && theirs_[i].finite();
+  }
+  stats.decompress_seconds = watch.lap();
+}
+
+}  // namespace laconic

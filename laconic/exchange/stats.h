@@ -1,0 +1,55 @@
+// What a step costs, and how that is measured.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace laconic {
+
+// What one step cost. Bytes are those that really crossed the transport.
+struct StepStats {
+  std::uint64_t payload_bytes = 0;  // of this rank's frames, without headers
+  std::uint64_t wire_bytes = 0;     // of this rank's frames
+  std::uint64_t traffic_bytes = 0;  // all this rank sent, heads of messages and the vote included
+  std::uint64_t messages = 0;       // in how many messages
+  std::uint64_t rounds = 0;         // how often it waited for others
+  std::uint64_t dense_bytes = 0;    // the gradient as it is
+  // Frames on their way to the mean, this rank's own, and frames that brought this rank the mean
+  // when it comes back compressed; who sent them does not matter, so a link's two directions show.
+  std::uint64_t up_bytes = 0, down_bytes = 0;
+  std::uint64_t vote_bytes = 0;  // of the traffic, what the vote took
+  double compress_seconds = 0, decompress_seconds = 0;  // of one core
+  double exchange_seconds = 0;                          // with nothing to do but wait for others
+  double exposed_seconds = 0;  // how long the caller was held up by all of this
+  double update_seconds = 0;   // of optimisers, where the step has some
+  std::uint32_t flags = 0;     // all ranks' StepInfo::flags together
+  bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
+};
+
+// Seconds since it was made or last asked.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Adds the seconds of its life to a sum.
+class Timed {
+ public:
+  explicit Timed(double& sum) : sum_(sum) {}
+  ~Timed() { sum_ += watch_.lap(); }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  double& sum_;
+  Stopwatch watch_;
+};
+
+}  // namespace laconic

@@ -1,0 +1,63 @@
+// Reduce-scatter and all-gather, each in one leg. A ring sends the same bytes in n - 1 legs each,
+// and the order in which it adds depends on where the parts begin.
+#include "laconic/exchange/sums.h"
+
+#include "laconic/kernels/axpy.h"
+
+namespace laconic {
+namespace {
+
+std::span<std::uint8_t> bytes_of(std::span<float> values) {
+  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+}  // namespace
+
+void Sum::begin(std::span<float> values, int rank, int ranks) {
+  values_ = values;
+  rank_ = rank;
+  ranks_ = ranks;
+  leg_ = 0;
+  received_.resize(static_cast<std::size_t>(ranks));
+}
+
+std::span<float> Sum::part(int rank) const {
+  const auto r = static_cast<std::size_t>(rank), n = static_cast<std::size_t>(ranks_);
+  const std::size_t from = values_.size() * r / n, to = values_.size() * (r + 1) / n;
+  return values_.subspan(from, to - from);
+}
+
+bool Sum::next(Transfer& transfer) {
+  if (leg_ == 1) add_up();
+  if (ranks_ == 1 || values_.empty() || leg_ == 2) return false;
+  transfer.clear();
+  for (int i = 1; i < ranks_; ++i) {
+    const int to = (rank_ + i) % ranks_, from = (rank_ + ranks_ - i) % ranks_;
+    const auto out = leg_ == 0 ? part(to) : part(rank_);
+    if (!out.empty()) transfer.sends.push_back({to, bytes_of(out)});
+    const auto in = leg_ == 0 ? bytes_of(part(rank_)) : bytes_of(part(from));
+    if (in.empty()) continue;
+    transfer.receives.push_back(Receive::exactly(
+        from, leg_ == 0 ? received_[static_cast<std::size_t>(from)].reset(in.size()) : in));
+  }
+  ++leg_;
+  return true;
+}
+
+// In rank order from 0, whoever's part it is: floating-point sums depend on it.
+void Sum::add_up() {
+  const std::span<float> mine = part(rank_);
+  own_.assign(mine.begin(), mine.end());
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const auto* from = rank == rank_
+                           ? own_.data()
+                           : reinterpret_cast<const float*>(
+                                 received_[static_cast<std::size_t>(rank)].data());
+    if (rank == 0)
+      std::copy_n(from, mine.size(), mine.begin());
+    else
+      kernels::add_scaled(from, 1, mine);
+  }
+}
+
+}  // namespace laconic

@@ -1,0 +1,122 @@
+// Opening sections, and adding them stretch by stretch.
+#include "laconic/operators/decoder.h"
+
+#include "laconic/base/errors.h"
+#include "laconic/kernels/axpy.h"
+#include "laconic/operators/chain.h"
+#include "laconic/operators/planes.h"
+
+namespace laconic {
+
+void Decoder::reset(std::size_t count) {
+  count_ = count;
+  quantiser_.reset();
+  planes_ = {};
+  sparse_ = false;
+  positions_.clear();
+}
+
+void Decoder::index_positions() {
+  const std::size_t blocks = (count_ + kBlock - 1) / kBlock;
+  const auto first = first_.reset(blocks + 1);
+  std::size_t block = 0;
+  for (std::uint32_t i = 0; i < positions_.size(); ++i)
+    while (block * kBlock <= positions_[i]) first[block++] = i;
+  std::fill(first.begin() + static_cast<std::ptrdiff_t>(block), first.end(),
+            static_cast<std::uint32_t>(positions_.size()));
+}
+
+std::size_t Decoder::first_at(std::size_t position) const {
+  if (position >= count_) return positions_.size();
+  const std::size_t block = position / kBlock;
+  if (position % kBlock == 0) return first_[block];
+  const auto inside = positions_.view().subspan(first_[block], first_[block + 1] - first_[block]);
+  return first_[block] +
+         static_cast<std::size_t>(std::ranges::lower_bound(inside, position) - inside.begin());
+}
+
+void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) const {
+  if (from >= to) return;
+  if (sparse_) {
+    for (std::size_t i = first_at(from), end = first_at(to); i < end; ++i)
+      y[positions_[i] - from] += weight * values_[i];
+  } else if (quantiser_) {
+    quantiser_->add(planes_, from, weight, {y, to - from});
+  } else if (!planes_[0].empty()) {
+    kernels::add_scaled(planes_[0].data() + from * sizeof(float), weight, {y, to - from});
+  }
+}
+
+void open_plain(ByteView floats, Decoder& into) {
+  into.reset(floats.size() / sizeof(float));
+  into.planes_[0] = floats;
+}
+
+void open_zeros(std::size_t count, Decoder& into) { into.reset(count); }
+
+void Operator::refuse_size(std::size_t count, std::size_t size) const {
+  throw DataError("a section of " + std::to_string(count) + " entries by '" + spec() + "' has " +
+                  std::to_string(size) + " bytes, which cannot be");
+}
+
+// The planes of `count` > 0 entries, checked. They lie in the section itself or, after a coder, in
+// `memory`.
+PlaneViews Operator::read_planes(ByteView section, std::size_t count, Scratch& scratch,
+                                 Buffer& memory) const {
+  const auto shapes = chain_->quantiser->planes(count);
+  PlaneViews planes;
+  if (chain_->coder) {
+    if (section.size() < chain_->coder->min_size(shapes)) refuse_size(count, section.size());
+    const auto decoded = place(shapes, memory);
+    chain_->coder->decode(section, shapes, decoded, scratch);
+    planes = views(decoded);
+  } else {
+    if (section.size() != shapes.size()) refuse_size(count, section.size());
+    planes = cut(section, shapes);
+  }
+  for (std::size_t i = 0; i < shapes.count; ++i)
+    if (!planes[i].empty() &&
+        !padding_is_zero(planes[i], shapes.shape[i].width, shapes.shape[i].count))
+      throw DataError("a section by '" + spec() + "' has bits set after its last entry");
+  chain_->quantiser->check(planes, count);
+  return planes;
+}
+
+void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
+                    Decoder& into) const {
+  if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))
+    refuse_size(count, section.size());
+  into.reset(count);
+  if (count == 0) return;
+  std::size_t chosen = count;
+  if (chain_->selector) {
+    section = chain_->selector->read(section, count, keys, into.positions_, scratch);
+    chosen = into.positions_.size();
+    if (chosen == 0 && !section.empty()) refuse_size(count, section.size());
+  }
+  if (chosen > 0) into.planes_ = read_planes(section, chosen, scratch, into.memory_);
+  into.quantiser_ = chain_->quantiser;
+  into.sparse_ = chain_->selector != nullptr;
+  if (!into.sparse_) return;
+  const auto values = into.values_.reset(chosen);
+  std::ranges::fill(values, 0.0F);
+  if (chosen > 0) chain_->quantiser->add(into.planes_, 0, 1, values);
+  into.index_positions();
+}
+
+void Operator::check(ByteView section, std::size_t count, Scratch& scratch) const {
+  open(section, count, Keys(), scratch, scratch.decoder_);
+}
+
+void Operator::add(ByteView section, float weight, std::span<float> y, const Keys& keys,
+                   Scratch& scratch) const {
+  constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
+  const Decoder& decoder = scratch.decoder_;
+  open(section, y.size(), keys, scratch, scratch.decoder_);
+  scratch.pool.each((y.size() + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+    const std::size_t from = piece * kPiece, to = std::min(y.size(), from + kPiece);
+    decoder.add(from, to, weight, y.data() + from);
+  });
+}
+
+}  // namespace laconic

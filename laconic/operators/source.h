@@ -1,0 +1,41 @@
+// What an operator encodes: a gradient, what memory keeps, and where the rest is to be left.
+#pragma once
+
+#include "laconic/kernels/floats.h"
+
+namespace laconic {
+
+// Magnitudes that a selector may remember from step to step, as bits; 0: none. They save time and
+// never change a byte.
+struct Hint {
+  std::uint32_t above = 0;  // least one worth a look among entries above 0
+  std::uint32_t below = 0;  // the same below 0
+};
+
+// x[i] = a * fresh[i] + b * kept[i], computed in float in this order, and left[i] = c * (x[i] -
+// what receivers decode). `kept` may be empty, and b = 0 takes nothing of it, not even a NaN.
+// `left` may be empty, and shares no entry with the others.
+struct Source {
+  Floats fresh = {}, kept = {}, left = {};
+  float a = 1, b = 1, c = 1;
+  Hint* hint = nullptr;
+
+  bool takes_kept() const { return b != 0 && !kept.empty(); }
+
+  // x as one array, if it is `fresh` as it lies; else null.
+  const float* as_it_lies() const;
+
+  // x[from..from + count), count at most kBlock: where it lies, or computed into `buffer`.
+  const float* load(std::size_t from, std::size_t count, float* buffer) const;
+
+  // Throws UsageError unless kept and left are empty or as long as fresh.
+  void require_sizes() const;
+};
+
+// What came of it.
+struct Encoded {
+  bool finite = true;  // false: x holds NaN or Inf, nothing was appended, left is undefined
+  bool zero = true;    // all entries of fresh were 0
+};
+
+}  // namespace laconic

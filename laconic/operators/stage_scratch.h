@@ -1,0 +1,24 @@
+// Working memory of a stage: kept between calls, so that steady state allocates nothing.
+#pragma once
+
+#include "laconic/base/array.h"
+#include "laconic/base/pool.h"
+#include "laconic/codecs/entropy.h"
+#include "laconic/codecs/index.h"
+
+namespace laconic {
+
+// What a stage may use within one call. Nothing in it outlives the call: the next stage of the
+// chain finds it used.
+struct StageScratch {
+  explicit StageScratch(unsigned threads) : pool(threads) {}
+
+  Pool pool;        // how many threads it has changes no byte
+  Entropy entropy;  // zstd's contexts
+  Buffer spare;
+  Positions nonzero, candidates;
+  Array<std::uint64_t> words;
+  Array<float> sample;
+};
+
+}  // namespace laconic

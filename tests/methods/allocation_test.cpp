@@ -1,0 +1,75 @@
+// Steady state allocates nothing: whatever a step needs, its first steps have taken.
+#include <atomic>
+#include <barrier>
+#include <cstdlib>
+#include <new>
+
+#include "tests/methods/courses.h"
+
+namespace {
+
+std::atomic<bool> counting = false;
+std::atomic<std::size_t> allocations = 0;
+
+void* allocate(std::size_t size) {
+  if (counting) ++allocations;
+  if (void* p = std::malloc(size > 0 ? size : 1)) return p;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size); }
+void* operator new[](std::size_t size) { return allocate(size); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+
+namespace laconic::testing {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr std::uint64_t kFirst = 20, kLast = 120;
+
+// The steps of a recipe on all ranks, with a plain descent for an optimiser. Counts what is
+// allocated from step kFirst to step kLast, by all of them.
+std::size_t allocations_of(Recipe recipe) {
+  if (recipe.delay > 1) recipe.delay = 5;  // several rounds in those steps
+  recipe.warmup.clear();
+  const Model model = {{"w", {64, 96}}, {"b", {64}}, {"v", {10, 64}}};
+  std::barrier all(kRanks);
+  expect_no_errors(on_ranks(kRanks, [&](Transport& transport) {
+    std::vector<float> x(count_of(model), 0.5F), momentum(x.size());
+    const auto method = make_method(
+        {.model = model, .recipe = recipe, .seed = 3, .timeout_seconds = 3600}, x, transport);
+    std::vector<std::vector<float>> gradients;
+    for (std::uint64_t i = 0; i < 8; ++i)
+      gradients.push_back(
+          gaussian(x.size(), 0.01, 8 * static_cast<std::uint64_t>(transport.rank()) + i));
+    std::vector<float> g(x.size());
+    for (std::uint64_t step = 0; step < kLast; ++step) {
+      if (step == kFirst) {
+        all.arrive_and_wait();
+        counting = true;
+        all.arrive_and_wait();
+      }
+      std::ranges::copy(gradients[step % gradients.size()], g.begin());
+      StepInfo info{.step = step, .lr = 0.1F, .parameters = x, .momentum = momentum};
+      method->before_update(x, g, info);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] -= 0.1F * g[i];
+      method->after_update(x, info);
+    }
+    all.arrive_and_wait();
+    counting = false;
+    all.arrive_and_wait();
+  }));
+  return allocations.exchange(0);
+}
+
+TEST(Allocation, SteadyStateTakesNothingInAnyRecipe) {
+  for (const Recipe& recipe : recipes()) EXPECT_EQ(allocations_of(recipe), 0U) << recipe.name;
+}
+
+}  // namespace
+}  // namespace laconic::testing

@@ -3,51 +3,38 @@
 // Input: u16 selects the mixer; u8, if odd, puts checksums right; then messages, each after a u16
 // of its length.
 #include "fuzz/gossip.h"
+#include "laconic/transports/scripted.h"
 
 namespace laconic::fuzz {
 namespace {
 
-// Rank 0 of two. The other one sends the input's messages, one after the other, then empty ones.
-class Script : public Transport {
+// What rank 1 of two sends: the input's messages, one after the other, then empty ones.
+class Script {
  public:
   Script(Input in, bool mends) : in_(in), mends_(mends) {}
 
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
-
- protected:
-  void do_exchange(std::span<const Send>, std::span<const Receive> receives,
-                   const Deadline&) override {
-    for (const Receive& receive : receives) {
-      if (is_length(receive.bytes.size())) {
-        take_frame();
-        store(receive.bytes.data(), static_cast<std::uint64_t>(next_.size()));
-      } else if (sized_) {
-        std::ranges::copy(next_, receive.bytes.begin());
-      } else {
-        take_codes(receive.bytes);
-      }
-    }
+  ByteView operator()(const Receive& receive) {
+    const ByteView bytes = in_.take(in_.take<std::uint16_t>());
+    if (!receive.into)
+      take_codes(bytes, receive.bytes.size());
+    else if (mends_)
+      next_ = mended(bytes);
+    else
+      next_.assign(bytes.begin(), bytes.end());
+    return next_;
   }
 
  private:
-  void take_frame() {
-    const ByteView bytes = in_.take(in_.take<std::uint16_t>());
-    next_ = mends_ ? mended(bytes) : std::vector<std::uint8_t>(bytes.begin(), bytes.end());
-    sized_ = true;
-  }
-
   // A message whose length both ends know, with a checksum at its end.
-  void take_codes(std::span<std::uint8_t> out) {
-    const ByteView bytes = in_.take(in_.take<std::uint16_t>());
-    std::ranges::fill(out, std::uint8_t{0});
-    std::ranges::copy(bytes.first(std::min(bytes.size(), out.size())), out.begin());
-    const std::size_t covered = out.size() - sizeof(std::uint32_t);
-    if (mends_) store(out.data() + covered, crc32c(ByteView(out).first(covered)));
+  void take_codes(ByteView bytes, std::size_t length) {
+    next_.assign(length, 0);
+    std::ranges::copy(bytes.first(std::min(bytes.size(), length)), next_.begin());
+    const std::size_t covered = length - sizeof(std::uint32_t);
+    if (mends_) store(next_.data() + covered, crc32c(ByteView(next_).first(covered)));
   }
 
   Input in_;
-  bool mends_, sized_ = false;
+  bool mends_;
   std::vector<std::uint8_t> next_;
 };
 
@@ -62,7 +49,7 @@ bool same(const State& a, const State& b) {
 }
 
 void mix(const std::string& spec, Input in, bool mends) {
-  Script transport(in, mends), again(in, mends);
+  ScriptedTransport transport(0, 2, Script(in, mends)), again(0, 2, Script(in, mends));
   const auto mixer = gossip_mixer(spec, transport), twin = gossip_mixer(spec, again);
   auto model = gossip_start(0), other = model;
   const State before = mixer->save();

@@ -60,7 +60,8 @@ class Mpi : public Transport {
 
   ~Mpi() override {
     cancel_all();
-    tell_all({.kind = Head::Kind::leave, .tag = {}});
+    tell_all(
+        {.kind = Head::Kind::leave, .tag = {}, .sequence = static_cast<std::uint64_t>(blames_)});
     mpi::bury(std::move(wire_));
   }
 
@@ -91,6 +92,7 @@ class Mpi : public Transport {
     std::set<int> lost;
     for (const int rank : ranks) lost.insert(behind(rank, transfer.tag().attempt));
     const int one = lost.empty() ? kNobody : *lost.begin();
+    blames_ = one;
     if (lost.size() == 1)
       return lost_error({.lost = one,
                          .left = left_[at(one)],
@@ -144,8 +146,13 @@ class Mpi : public Transport {
       std::erase(flights_, &flight);
       return true;
     }
-    attempts_.check(transfer.tag().attempt);
-    check_left(transfer);
+    try {
+      attempts_.check(transfer.tag().attempt);
+      check_left(transfer);
+    } catch (const TransportError& error) {
+      blames_ = error.rank();
+      throw;
+    }
     if (!flight.reported && is_late(flight)) report(transfer, flight);
     return false;
   }
@@ -175,8 +182,8 @@ class Mpi : public Transport {
     attempts_.close(attempt);
     for (std::size_t i = held_.size(); i-- > 0;)
       if (held_[i].head.tag.attempt == attempt) wire_->waste_payload(held_[i].from, unhold(i).head);
-    for (auto& need : needs_)
-      if (need.attempt == attempt) need = {};
+    for (std::size_t rank = 0; rank < needs_.size(); ++rank)
+      if (needs_[rank].attempt == attempt && !left_[rank]) needs_[rank] = {};
   }
 
  private:
@@ -213,6 +220,7 @@ class Mpi : public Transport {
     flight.values = {};
     flight.error = nullptr;
     flight.reported = false;
+    blames_ = kNobody;
     flight.began = Clock::now();
     return flight;
   }
@@ -289,6 +297,7 @@ class Mpi : public Transport {
         return;
       case Head::Kind::leave:
         left_[at(from)] = true;
+        if (head.sequence < at(size())) needs_[at(from)].peer = static_cast<int>(head.sequence);
     }
   }
 
@@ -413,8 +422,8 @@ class Mpi : public Transport {
     for (const bool incoming : {true, false})
       for (const int peer : outstanding(transfer, incoming))
         if (left_[at(peer)])
-          throw lost_error({.lost = peer,
-                            .left = true,
+          throw lost_error({.lost = behind(peer, transfer.tag().attempt),
+                            .left = left_[at(behind(peer, transfer.tag().attempt))],
                             .peer = peer,
                             .rank = rank(),
                             .what = incoming ? "to send" : "to receive"},
@@ -444,7 +453,7 @@ class Mpi : public Transport {
   int behind(int peer, std::uint64_t attempt) const {
     return lost_behind(peer, rank(), size(), [&](int of) {
       const Need& need = needs_[at(of)];
-      return need.attempt == attempt ? need.peer : kNobody;
+      return need.attempt == attempt || left_[at(of)] ? need.peer : kNobody;
     });
   }
 
@@ -471,6 +480,7 @@ class Mpi : public Transport {
   std::vector<bool> left_;              // by rank
   std::vector<Need> needs_;             // by rank
   bool reduce_lost_ = false;
+  int blames_ = kNobody;  // whose fault the last error was
   mpi::Patience patience_;
 };
 

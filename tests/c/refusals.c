@@ -167,7 +167,11 @@ static int play_peer(void* self, const laconic_send* sends, size_t send_count,
   if (peer == SAYS_WHY) laconic_set_error("the cable is cut");
   if (peer == SAYS_WHY || peer == SAYS_NOTHING) return 7;
   memset(receives->bytes, 0, receives->size);
-  if (receives->size == 8) *(unsigned char*)receives->bytes = 20;  // first the frame's size
+  if (receives->size == 40) {  // first the message's head: as ours, but for the frame's size
+    memcpy(receives->bytes, sends->bytes, 40);
+    memset((unsigned char*)receives->bytes + 24, 0, 8);
+    ((unsigned char*)receives->bytes)[24] = 20;
+  }
   return 0;
 }
 

@@ -2,8 +2,8 @@
 // named.
 #include <atomic>
 
-#include "tests/exchange/support.h"
 #include "laconic/kernels/axpy.h"
+#include "tests/exchange/support.h"
 
 namespace laconic::testing {
 namespace {
@@ -125,14 +125,15 @@ TEST(Exchange, CountsTheBytesThatReallyCross) {
       EXPECT_EQ(stats.dense_bytes, 4 * count_of(kModel));
       EXPECT_GT(stats.wire_bytes, payload);
       EXPECT_LT(stats.wire_bytes, payload + 80);
-      // Each frame to each other rank, and eight bytes before it that tell its length.
+      // Each frame to each other rank, and the message's head before it.
       EXPECT_EQ(stats.traffic_bytes,
-                static_cast<std::uint64_t>(ranks - 1) * (stats.wire_bytes + 8));
+                static_cast<std::uint64_t>(ranks - 1) * (stats.wire_bytes + kMessageHead));
 
       const Plan plain = make_plan(kModel, "tensor", parse_operator("identity"));
       const auto dense =
           make_aggregator("dense", {.transport = transport, .model = kModel, .plan = plain});
-      const double ring = 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(count_of(kModel));
+      const double ring = 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(count_of(kModel)) +
+                          2.0 * (ranks - 1) * kMessageHead;
       EXPECT_NEAR(static_cast<double>(dense->average(gradient, {}).traffic_bytes), ring, 8 * ranks);
     }));
   }
@@ -242,13 +243,13 @@ TEST(Exchange, RanksThatDisagreeStopWithASentence) {
 
 TEST(Callbacks, ACallbackTransportIsATransport) {
   const auto through_callbacks = [](Transport& inner) {
-    return make_callback_transport(
-        {.rank = inner.rank(),
-         .size = inner.size(),
-         .exchange = [&inner](
-                         auto sends, auto receives,
-                         const Deadline& deadline) { inner.exchange(sends, receives, deadline); },
-         .all_reduce = {}});
+    return make_callback_transport({.rank = inner.rank(),
+                                    .size = inner.size(),
+                                    .exchange =
+                                        [&inner](auto sends, auto receives, auto& deadline) {
+                                          Conversation(inner, deadline).exchange(sends, receives);
+                                        },
+                                    .all_reduce = {}});
   };
   std::vector<std::vector<float>> means(3);
   expect_no_errors(on_ranks(3, [&](Transport& inner) {
@@ -260,7 +261,7 @@ TEST(Callbacks, ACallbackTransportIsATransport) {
                                    .seed = 9});
     auto gradient = gradient_of(inner.rank(), 0);
     const StepStats stats = aggregator->average(gradient, {});
-    EXPECT_EQ(stats.traffic_bytes, inner.bytes_sent());
+    EXPECT_EQ(stats.traffic_bytes, transport->bytes_sent());
     means[static_cast<std::size_t>(inner.rank())] = gradient;
   }));
   for (const auto& mean : means) EXPECT_EQ(mean, means_of({.ranks = 3, .steps = 1})[0][0]);

@@ -58,7 +58,8 @@ TEST(Traffic, OfTheServerIsCountedByDirection) {
     const bool server = transport.rank() == 0;
     EXPECT_NEAR(static_cast<double>(stats.up_bytes) / 1650, 9.0 / 8, 0.05);
     EXPECT_NEAR(static_cast<double>(stats.down_bytes) / 1650, 4, 0.05);
-    EXPECT_EQ(stats.traffic_bytes, server ? 3 * (stats.down_bytes + 8) : stats.up_bytes + 8);
+    EXPECT_EQ(stats.traffic_bytes,
+              server ? 3 * (stats.down_bytes + kMessageHead) : stats.up_bytes + kMessageHead);
   }));
 }
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tests/methods/courses.h"
 #include "laconic/recipes/outer.h"
+#include "tests/methods/courses.h"
 
 namespace laconic::testing {
 namespace {
@@ -125,8 +125,9 @@ TEST(LocalSteps, ReplicasMeetAfterEachRound) {
       EXPECT_EQ(stats.wire_bytes > 0, step % 4 == 3) << step;
       EXPECT_EQ(stats.residual_norm > 0, step >= 3) << step;  // what the last round left
       EXPECT_EQ(method->replicas_equal(), step % 4 == 3) << step;
-      transport.all_gather({reinterpret_cast<const std::uint8_t*>(x.data()), kCount * 4}, all,
-                           kCount * 4, Deadline::in(10, "test"));
+      Conversation(transport, Deadline::in(3600, "test"))
+          .all_gather({reinterpret_cast<const std::uint8_t*>(x.data()), kCount * 4}, all,
+                      kCount * 4);
       for (const Buffer& other : all)
         EXPECT_EQ(std::ranges::equal(other.view(), all[0].view()),
                   step % 4 == 3 || &other == &all[0]);

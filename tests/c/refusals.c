@@ -34,9 +34,10 @@ static void wrong_options(void) {
   o = options_of(), o.tensor_count = 0, refuse(&o, "'options->tensors' is empty");
   o = options_of(), o.rule_count = 1, refuse(&o, "'options->rules' is NULL");
   o = options_of(), o.threads = 5000, refuse(&o, "5000 threads");
-  o = options_of(), o.timeout_seconds = -1, refuse(&o, "a timeout of -1");
-  o = options_of(), o.timeout_seconds = NAN, refuse(&o, "a timeout of ");
-  o = options_of(), o.timeout_seconds = INFINITY, refuse(&o, "a timeout of inf");
+  o = options_of(), o.timeout_seconds = -1, refuse(&o, "a time-out of -1");
+  o = options_of(), o.timeout_seconds = NAN, refuse(&o, "a time-out of ");
+  o = options_of(), o.timeout_seconds = INFINITY, refuse(&o, "a time-out of inf");
+  o = options_of(), o.timeout_seconds = 1e9, refuse(&o, "a time-out of 1000000000");
 
   const char* const rules[] = {"max=3,op=identity", NULL};
   o = options_of(), o.rules = rules, o.rule_count = 2, refuse(&o, "'options->rules[1]' is NULL");

@@ -387,7 +387,7 @@ TEST(Moniqua, SendsTwoBitsPerEntry) {
   Models models = starts_of(run);
   const StepStats stats = mix(run, models)[0][0];
   EXPECT_EQ(stats.payload_bytes, 2U * 251);
-  EXPECT_EQ(stats.traffic_bytes, 2U * (251 + 28));
+  EXPECT_EQ(stats.traffic_bytes, 2 * (251 + 28 + kMessageHead));
   EXPECT_EQ(stats.rounds, 1U);
 }
 

@@ -34,9 +34,10 @@ static void wrong_options(void) {
   o = options_of(), o.tensor_count = 0, refuse(&o, "'options->tensors' is empty");
   o = options_of(), o.rule_count = 1, refuse(&o, "'options->rules' is NULL");
   o = options_of(), o.threads = 5000, refuse(&o, "5000 threads");
-  o = options_of(), o.timeout_seconds = -1, refuse(&o, "a timeout of -1");
-  o = options_of(), o.timeout_seconds = NAN, refuse(&o, "a timeout of ");
-  o = options_of(), o.timeout_seconds = INFINITY, refuse(&o, "a timeout of inf");
+  o = options_of(), o.timeout_seconds = -1, refuse(&o, "a time-out of -1");
+  o = options_of(), o.timeout_seconds = NAN, refuse(&o, "a time-out of ");
+  o = options_of(), o.timeout_seconds = INFINITY, refuse(&o, "a time-out of inf");
+  o = options_of(), o.timeout_seconds = 1e9, refuse(&o, "a time-out of 1000000000");
 
   const char* const rules[] = {"max=3,op=identity", NULL};
   o = options_of(), o.rules = rules, o.rule_count = 2, refuse(&o, "'options->rules[1]' is NULL");
@@ -167,7 +168,11 @@ static int play_peer(void* self, const laconic_send* sends, size_t send_count,
   if (peer == SAYS_WHY) laconic_set_error("the cable is cut");
   if (peer == SAYS_WHY || peer == SAYS_NOTHING) return 7;
   memset(receives->bytes, 0, receives->size);
-  if (receives->size == 8) *(unsigned char*)receives->bytes = 20;  // first the frame's size
+  if (receives->size == 40) {  // first the message's head: as ours, but for the frame's size
+    memcpy(receives->bytes, sends->bytes, 40);
+    memset((unsigned char*)receives->bytes + 24, 0, 8);
+    ((unsigned char*)receives->bytes)[24] = 20;
+  }
   return 0;
 }
 

@@ -21,7 +21,7 @@ TEST_P(Steady, EncodingAndAddingAllocateNothing) {
   Buffer out;
   const auto step = [&] {
     out.clear();
-    op.encode(x, out, make_keys(1, 2, 3), scratch);
+    ASSERT_TRUE(op.encode(x, out, make_keys(1, 2, 3), scratch));
     op.add(out.view(), 1, y, make_keys(1, 2, 3), scratch);
   };
   step();

@@ -13,19 +13,29 @@ TEST(SteadyOperators, TheCounterCounts) {
   EXPECT_GT(allocations_in([] { parse_operator("natural"); }), 1U);
 }
 
-TEST_P(Steady, EncodingAndAddingAllocateNothing) {
+TEST_P(Steady, EncodeOpenAndAddAllocateNothing) {
   const Operator op = parse_operator(GetParam());
-  const auto x = made_up(100'000);
-  std::vector<float> y(x.size());
-  Scratch scratch;
-  Buffer out;
-  const auto step = [&] {
-    out.clear();
-    ASSERT_TRUE(op.encode(x, out, make_keys(1, 2, 3), scratch));
-    op.add(out.view(), 1, y, make_keys(1, 2, 3), scratch);
-  };
-  step();
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(allocations_in(step), 0U);
+  for (const unsigned threads : {1U, 2U}) {
+    Scratch scratch(threads);
+    Buffer out;
+    Hint hint;
+    Decoder decoder;
+    const auto fresh = made_up(100000), kept = gaussian(100000);
+    std::vector<float> left(100000), y(100000);
+    const Source source{
+        .fresh = std::span(fresh), .kept = std::span(kept), .left = std::span(left), .hint = &hint};
+    const auto step = [&] {
+      out.clear();
+      EXPECT_TRUE(op.encode(source, out, make_keys(1, 2, 3), scratch).finite);
+      op.open(out.view(), y.size(), make_keys(1, 2, 3), scratch, decoder);
+      decoder.assign(0, y.size(), 0.5F, y.data());
+      op.add(out.view(), 0.5F, y, make_keys(1, 2, 3), scratch);
+    };
+    for (int i = 0; i < 3; ++i) step();  // the second has a hint
+    const std::size_t before = allocations;
+    for (int i = 0; i < 3; ++i) step();
+    EXPECT_EQ(allocations - before, 0U) << threads << " threads";
+  }
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKeys[] = {"version", "data version", "recipe", "model", "seed"};
+constexpr const char* kKeys[] = {"version", "data version", "recipe",
+                                 "model",   "seed",         "unit bytes"};
 
 // Far above what the notes of a hundred thousand tensors have; a peer's bytes cannot take more.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
@@ -74,7 +75,8 @@ std::string write_notes(const Agreement& agreement) {
                       {"data version", kDataVersion},
                       {"recipe", json::parse(write_recipe(agreement.recipe))},
                       {"model", model},
-                      {"seed", agreement.seed}};
+                      {"seed", agreement.seed},
+                      {"unit bytes", agreement.unit_bytes}};
   return notes.dump();
 }
 

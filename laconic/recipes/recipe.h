@@ -64,6 +64,10 @@ struct Agreement {
   std::uint64_t seed = 0;
   double timeout_seconds = 60;
   unsigned threads = 1;
+  // As in Setup: who moves the parts of a step, which each rank may choose, and how many bytes of
+  // gradient travel together, which all have in common.
+  Engine engine = Engine::callers;
+  std::size_t unit_bytes = std::size_t{1} << 20;
 };
 
 // What a rank tells the others of it, as JSON: everything they must have in common, by name.

@@ -1,5 +1,6 @@
-// laconic bench operators: the speed of encode and add, as multiples of what copying the array
-// takes.
+// laconic bench operators: the speed of encoding and adding, as multiples of what copying the array
+// takes: of one plain array; with feedback, which reads two arrays and writes what is left; of one
+// section that is added; and of four that are opened and added block by block, as a step does.
 //
 // A round times one memcpy and then every operator, so that a slow spell of the machine meets all
 // of them; the best of all rounds counts. One untimed round first touches every page.
@@ -7,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -33,7 +35,10 @@ struct Row {
   Operator op;
   std::size_t bytes = 0;
   double encode_seconds = std::numeric_limits<double>::infinity();
+  double feedback_seconds = encode_seconds;
   double add_seconds = encode_seconds;
+  double four_seconds = encode_seconds;
+  Hint hint = {};
 };
 
 struct Result {
@@ -51,27 +56,63 @@ double seconds(Work work) {
 // Tells the compiler that somebody reads what `data` points to.
 void keep(const void* data) { asm volatile("" : : "r"(data) : "memory"); }
 
+constexpr std::size_t kRanks = 4;
+
 // The arrays all rounds share.
 struct Arrays {
-  std::vector<float> x, y;
-  Buffer section;
+  explicit Arrays(std::vector<float> made_up)
+      : x(std::move(made_up)), y(x.size()), kept(x.size(), 0.001F), left(x.size()) {}
+
+  std::vector<float> x, y, kept, left;
+  std::array<Buffer, kRanks> sections;
+  std::array<Decoder, kRanks> decoders;
 };
 
-void time_row(Row& row, Arrays& arrays, Scratch& scratch) {
-  const Keys keys = make_keys(0, 0, 0);
-  arrays.section.clear();
-  const double encode = seconds([&] {
-    if (!row.op.encode(arrays.x, arrays.section, keys, scratch))
+double time_encode(const Row& row, const Source& source, Buffer& section, Scratch& scratch) {
+  section.clear();
+  return seconds([&] {
+    if (!row.op.encode(source, section, make_keys(0, 0, 0), scratch).finite)
       throw DataError("the made-up array is not finite");
-    keep(arrays.section.data());
+    keep(section.data());
   });
-  const double add = seconds([&] {
-    row.op.add(arrays.section.view(), 1, arrays.y, keys, scratch);
+}
+
+double time_four(const Row& row, Arrays& arrays, Scratch& scratch) {
+  const Keys keys = make_keys(0, 0, 0);
+  const std::size_t size = arrays.y.size(), blocks = (size + kBlock - 1) / kBlock;
+  for (std::size_t rank = 1; rank < kRanks; ++rank) {
+    arrays.sections[rank].clear();
+    arrays.sections[rank].append(arrays.sections[0].view());
+  }
+  return seconds([&] {
+    for (std::size_t rank = 0; rank < kRanks; ++rank)
+      row.op.open(arrays.sections[rank].view(), size, keys, scratch, arrays.decoders[rank]);
+    scratch.pool.each(blocks, [&](std::size_t block, unsigned) {
+      const std::size_t from = block * kBlock, to = std::min(size, from + kBlock);
+      float* y = arrays.y.data() + from;
+      arrays.decoders[0].assign(from, to, 0.25F, y);
+      for (std::size_t rank = 1; rank < kRanks; ++rank)
+        arrays.decoders[rank].add(from, to, 0.25F, y);
+    });
     keep(arrays.y.data());
   });
-  row.bytes = arrays.section.size();
-  row.encode_seconds = std::min(row.encode_seconds, encode);
-  row.add_seconds = std::min(row.add_seconds, add);
+}
+
+void time_row(Row& row, Arrays& arrays, Scratch& scratch) {
+  const auto note = [](double& best, double now) { best = std::min(best, now); };
+  Buffer& section = arrays.sections[0];
+  const Source feedback{.fresh = std::span(arrays.x),
+                        .kept = std::span(arrays.kept),
+                        .left = std::span(arrays.left),
+                        .hint = &row.hint};
+  note(row.feedback_seconds, time_encode(row, feedback, section, scratch));
+  note(row.encode_seconds, time_encode(row, {.fresh = std::span(arrays.x)}, section, scratch));
+  note(row.add_seconds, seconds([&] {
+         row.op.add(section.view(), 1, arrays.y, make_keys(0, 0, 0), scratch);
+         keep(arrays.y.data());
+       }));
+  note(row.four_seconds, time_four(row, arrays, scratch));
+  row.bytes = section.size();
 }
 
 void time_round(Result& result, Arrays& arrays, Scratch& scratch) {
@@ -87,9 +128,8 @@ Result measure(const Options& options, Scratch& scratch) {
   Result none;
   for (const auto& spec : options.specs.empty() ? first_specs() : options.specs)
     none.rows.push_back({parse_operator(spec)});
-  Arrays arrays{
-      made_up_gradient(options.count, scratch.pool), std::vector<float>(options.count), {}};
-  for (const Row& row : none.rows) arrays.section.reserve(row.op.max_size(options.count));
+  Arrays arrays(made_up_gradient(options.count, scratch.pool));
+  for (const Row& row : none.rows) arrays.sections[0].reserve(row.op.max_size(options.count));
 
   Result warm_up = none, result = none;
   time_round(warm_up, arrays, scratch);
@@ -106,8 +146,12 @@ Json to_json(const Row& row, const Options& options, double memcpy_seconds) {
           {"bits_per_entry", bits_per_entry(row.bytes, options.count)},
           {"encode_seconds", row.encode_seconds},
           {"add_seconds", row.add_seconds},
+          {"feedback_seconds", row.feedback_seconds},
+          {"four_seconds", row.four_seconds},
           {"encode_over_memcpy", row.encode_seconds / memcpy_seconds},
-          {"add_over_memcpy", row.add_seconds / memcpy_seconds}};
+          {"feedback_over_memcpy", row.feedback_seconds / memcpy_seconds},
+          {"add_over_memcpy", row.add_seconds / memcpy_seconds},
+          {"four_over_memcpy", row.four_seconds / memcpy_seconds}};
 }
 
 Json to_json(const Result& result, const Options& options, unsigned threads) {
@@ -129,13 +173,19 @@ void print_table(const Result& result, const Options& options, unsigned threads)
       "Gelem/s\n\n",
       with_commas(options.count), cpu_in_use(), threads, threads == 1 ? "" : "s", options.repeats,
       result.memcpy_seconds * 1e3, giga / result.memcpy_seconds);
-  fmt::print("{:<28} {:>10}   {:>15} {:>8}   {:>12} {:>8}\n", "operator", "bits/entry",
-             "encode / memcpy", "Gelem/s", "add / memcpy", "Gelem/s");
+  fmt::print("{:<28} {:>10}   {:>15} {:>8}   {:>13}   {:>12} {:>8}   {:>11}\n", "operator",
+             "bits/entry", "encode / memcpy", "Gelem/s", "with feedback", "add / memcpy", "Gelem/s",
+             "four frames");
   for (const Row& row : result.rows)
-    fmt::print("{:<28} {:>10.3f}   {:>15.2f} {:>8.3f}   {:>12.2f} {:>8.3f}\n", row.op.spec(),
-               bits_per_entry(row.bytes, options.count), row.encode_seconds / result.memcpy_seconds,
-               giga / row.encode_seconds, row.add_seconds / result.memcpy_seconds,
-               giga / row.add_seconds);
+    fmt::print(
+        "{:<28} {:>10.3f}   {:>15.2f} {:>8.3f}   {:>13.2f}   {:>12.2f} {:>8.3f}   {:>11.2f}\n",
+        row.op.spec(), bits_per_entry(row.bytes, options.count),
+        row.encode_seconds / result.memcpy_seconds, giga / row.encode_seconds,
+        row.feedback_seconds / result.memcpy_seconds, row.add_seconds / result.memcpy_seconds,
+        giga / row.add_seconds, row.four_seconds / result.memcpy_seconds);
+  fmt::print(
+      "\nwith feedback: two arrays are mixed and what is left is written; four frames: opened "
+      "and added block by block\n");
 }
 
 void bench(const Options& options, const Globals& globals) {

@@ -19,7 +19,8 @@ struct Pool::Shared {
   std::condition_variable wake, done;
   std::size_t pieces = 0;
   std::atomic<std::size_t> next = 0;
-  const std::function<void(std::size_t, unsigned)>* work = nullptr;
+  const void* work = nullptr;
+  Call call = nullptr;
   std::exception_ptr failure;
   std::uint64_t batch = 0;
   unsigned busy = 0;
@@ -28,7 +29,7 @@ struct Pool::Shared {
 
   void take(unsigned thread) {
     try {
-      for (std::size_t piece; (piece = next++) < pieces;) (*work)(piece, thread);
+      for (std::size_t piece; (piece = next++) < pieces;) call(work, piece, thread);
     } catch (...) {
       next = pieces;
       const std::lock_guard lock(mutex);
@@ -78,17 +79,18 @@ Pool::~Pool() { shared_->join(); }
 
 unsigned Pool::threads() const { return static_cast<unsigned>(shared_->threads.size()) + 1; }
 
-void Pool::each(std::size_t pieces, const std::function<void(std::size_t, unsigned)>& work) {
+void Pool::run(std::size_t pieces, const void* work, Call call) {
   Shared& s = *shared_;
   if (s.threads.empty() || pieces <= 1) {
-    for (std::size_t piece = 0; piece < pieces; ++piece) work(piece, 0);
+    for (std::size_t piece = 0; piece < pieces; ++piece) call(work, piece, 0);
     return;
   }
   {
     const std::lock_guard lock(s.mutex);
     s.pieces = pieces;
     s.next = 0;
-    s.work = &work;
+    s.work = work;
+    s.call = call;
     s.failure = nullptr;
     s.busy = static_cast<unsigned>(s.threads.size());
     ++s.batch;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 
 namespace laconic {
@@ -21,10 +20,18 @@ class Pool {
   // Calls work(piece, thread) for every piece below `pieces`, thread below threads(). The first
   // exception thrown by a piece is thrown again here, after all threads have stopped. Not
   // reentrant.
-  void each(std::size_t pieces,
-            const std::function<void(std::size_t piece, unsigned thread)>& work);
+  template <class Work>
+  void each(std::size_t pieces, const Work& work) {
+    run(pieces, &work, [](const void* work, std::size_t piece, unsigned thread) {
+      (*static_cast<const Work*>(work))(piece, thread);
+    });
+  }
 
  private:
+  // What `each` was given, as a pointer and a function that knows its type: nothing is allocated.
+  using Call = void (*)(const void* work, std::size_t piece, unsigned thread);
+  void run(std::size_t pieces, const void* work, Call call);
+
   struct Shared;
   std::unique_ptr<Shared> shared_;
 };

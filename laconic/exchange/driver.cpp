@@ -257,10 +257,12 @@ Ballot Aggregator::Driver::ballot() const {
   return ballot;
 }
 
+// A ballot that is none, or one of another attempt, says nothing of this one.
 void Aggregator::Driver::count_votes() {
   ballots_.clear();
   for (std::size_t rank = 0; rank < votes_.size(); ++rank) try {
       ballots_.push_back(read_ballot(votes_[rank]));
+      if (ballots_.back().attempt != attempt_) throw DataError("the vote is of another attempt");
     } catch (const DataError& error) {
       throw DataError("from rank " + std::to_string(rank) + " in step " +
                           std::to_string(info_.step) + ": " + error.what(),

@@ -4,9 +4,9 @@
 //   M = g + e; P = mean(M Q); P = orthonormal(P); Q = mean(M^T P); Mhat = P Q^T; e = M - Mhat
 //
 // Both products are linear in M, so the means are those of the mean matrix however ranks share it
-// out, and sums over ranks make them. What is too small to gain, vectors first of all, travels as it
-// is with the first factor. Invariant: n times all Mhat, plus what all ranks owe, is the sum of all
-// gradients. With a loss scale S, M = g + S e and e = (M - Mhat) / S.
+// out, and sums over ranks make them. What is too small to gain, vectors first of all, travels as
+// it is with the first factor. Invariant: n times all Mhat, plus what all ranks owe, is the sum of
+// all gradients. With a loss scale S, M = g + S e and e = (M - Mhat) / S.
 #include <algorithm>
 #include <limits>
 
@@ -35,8 +35,8 @@ void require_tensors(const Setup& setup) {
     throw UsageError("exchange 'powersgd' takes each tensor as one matrix; allowed: layout tensor");
 }
 
-// Factors of up to so many columns, where they have fewer entries than the matrix; else rank 0: sent
-// as it is, in place of the left factor.
+// Factors of up to so many columns, where they have fewer entries than the matrix; else rank 0:
+// sent as it is, in place of the left factor.
 MatrixShape shape_of(const Slice& slice, std::size_t rank) {
   const std::size_t most = std::min({rank, slice.rows, slice.cols});
   const bool gains = most * (slice.rows + slice.cols) < slice.count;
@@ -144,8 +144,10 @@ class PowerUnit : public Unit {
       finite_ = kernels::all_finite(left_.view());
       phase_ = Phase::right;
       // Every rank has the same left factors, so all leave here or none.
-      if (finite_) write_right(step);
-      else right_.clear();
+      if (finite_)
+        write_right(step);
+      else
+        right_.clear();
       sum_.begin(right_.span(), rank_, ranks_);
     }
     if (sum_.next(transfer)) return Move::messages;
@@ -179,9 +181,8 @@ class PowerUnit : public Unit {
       std::ranges::fill(owed, 0.0F);
       return;
     }
-    expand(shape, left_.data() + left_begin_[place], exchange_.next_right(i), from, block);
-    const float unscale = 1 / step.info.scale;
-    for (std::size_t j = 0; j < block.size(); ++j) owed[j] = unscale * (owed[j] - block[j]);
+    const std::span left(left_.data() + left_begin_[place], shape.rows * shape.rank);
+    expand(left, exchange_.next_right(i), shape, from, block, 1 / step.info.scale, owed.data());
   }
 
  private:
@@ -190,19 +191,6 @@ class PowerUnit : public Unit {
   void average(std::span<float> values) const {
     const float weight = 1.0F / static_cast<float>(ranks_);
     for (float& value : values) value *= weight;
-  }
-
-  // Entries `from` and after it of P Q^T.
-  static void expand(const MatrixShape& shape, const float* left, std::span<const float> right,
-                     std::size_t from, std::span<float> block) {
-    std::ranges::fill(block, 0.0F);
-    for (std::size_t done = 0; done < block.size();) {
-      const std::size_t row = (from + done) / shape.cols, col = (from + done) % shape.cols;
-      const auto part = block.subspan(done, std::min(block.size() - done, shape.cols - col));
-      for (std::size_t k = 0; k < shape.rank; ++k)
-        kernels::add_scaled(right.data() + k * shape.cols + col, left[k * shape.rows + row], part);
-      done += part.size();
-    }
   }
 
   void write_left(const Step& step) {
@@ -215,28 +203,12 @@ class PowerUnit : public Unit {
       const std::size_t count = shape.rank > 0 ? shape.rows * shape.rank : slice.count;
       left_begin_.push_back(left_.size());
       left_.grow(count);
-      mix(step, i);
       const std::span<float> left(left_.data() + left_begin_.back(), count);
-      if (shape.rank > 0)
-        multiply(exchange_.matrix(i), shape, exchange_.right(i), left);
-      else
-        std::ranges::copy(exchange_.matrix(i), left.begin());
+      mix_and_multiply(step.gradient.floats(slice), step.info.scale, exchange_.owed(i), shape,
+                       exchange_.right(i), exchange_.matrix(i), left);
+      if (shape.rank == 0) std::ranges::copy(exchange_.matrix(i), left.begin());
     }
     note_bytes(step, left_.size());
-  }
-
-  // M = g + e.
-  void mix(const Step& step, std::size_t i) {
-    const Floats gradient = step.gradient.floats(step.plan.layout[i]);
-    const auto matrix = exchange_.matrix(i);
-    const auto owed = exchange_.owed(i);
-    float buffer[kBlock];
-    for (std::size_t from = 0; from < matrix.size(); from += kBlock) {
-      const std::size_t count = std::min(kBlock, matrix.size() - from);
-      const float* g = gradient.load(from, count, buffer);
-      for (std::size_t j = 0; j < count; ++j)
-        matrix[from + j] = step.info.scale * owed[from + j] + g[j];
-    }
   }
 
   void write_right(const Step& step) {
@@ -249,9 +221,9 @@ class PowerUnit : public Unit {
       const MatrixShape shape = exchange_.shape(slice);
       if (shape.rank == 0) continue;
       const std::span<float> left(left_.data() + left_begin_[place], shape.rows * shape.rank);
-      orthonormalise(left, shape.rows, key.fork(slice.offset));
+      orthonormalise(left, shape.rows, key.fork(slice.offset), columns_);
       const std::size_t count = shape.cols * shape.rank;
-      multiply_transposed(exchange_.matrix(i), shape, left, {right_.grow(count), count});
+      multiply_transposed(exchange_.matrix(i), shape, left, {right_.grow(count), count}, sums_);
     }
     note_bytes(step, right_.size());
   }
@@ -268,6 +240,8 @@ class PowerUnit : public Unit {
   bool finite_ = true;
   Array<float> left_, right_;            // P and what is sent as it is; Q
   std::vector<std::size_t> left_begin_;  // by place
+  Array<double> columns_;                // working memory of the factors
+  Array<float> sums_;
   Sum sum_;
 };
 

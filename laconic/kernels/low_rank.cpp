@@ -1,44 +1,187 @@
-// Low-rank arithmetic in loops the compiler vectorises: rows of the matrix are read once per column
-// of a factor, from the first-level cache but for the first. Sums have a fixed order: lanes, then
-// blocks of rows.
+// Low-rank arithmetic on vector lanes. Rows of the matrix are read from memory once, for all
+// columns of a factor. Sums have a fixed order, whatever the vector's width: 16 lanes along a row;
+// rows one after the other, in blocks.
 #include "laconic/kernels/low_rank.h"
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "laconic/kernels/axpy.h"
 
-namespace laconic {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "laconic/kernels/low_rank.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
-constexpr std::size_t kLanes = 16;
-constexpr std::size_t kBlock = 64;  // rows whose sum is made apart, so that rounding stays small
-constexpr double kDependent =
-    1e-6;  // what float32 leaves of a column that depends on others is less
+#ifndef LACONIC_KERNELS_LOW_RANK_ONCE
+#define LACONIC_KERNELS_LOW_RANK_ONCE
+namespace laconic::kernels {
+constexpr std::size_t kDotLanes = 16;
+constexpr std::size_t kRows = 4;  // that are added to a factor's sums between two loads of these
+}  // namespace laconic::kernels
+#endif
 
-float dot(const float* a, const float* b, std::size_t count) {
-  float lanes[kLanes] = {};
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
-  double sum = 0;
-  for (const float lane : lanes) sum += lane;
-  for (; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
-  return static_cast<float>(sum);
+HWY_BEFORE_NAMESPACE();
+namespace laconic::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::CappedTag<float, kDotLanes>;
+
+// Lane sums of `row` times each of kColumns columns that lie `stride` apart. `count` is a multiple
+// of 16.
+template <std::size_t kColumns>
+HWY_INLINE void dot_some(const float* row, const float* columns, std::size_t stride,
+                         std::size_t count, float* lanes) {
+  const F32 d;
+  constexpr std::size_t kWidth = hn::MaxLanes(F32()), kVectors = kDotLanes / kWidth;
+  hn::Vec<F32> sums[kColumns][kVectors];
+  for (auto& column : sums)
+    for (auto& sum : column) sum = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += kDotLanes)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto x = hn::LoadU(d, row + i + v * kWidth);
+      for (std::size_t c = 0; c < kColumns; ++c)
+        sums[c][v] =
+            hn::Add(sums[c][v], hn::Mul(x, hn::LoadU(d, columns + c * stride + i + v * kWidth)));
+    }
+  for (std::size_t c = 0; c < kColumns; ++c)
+    for (std::size_t v = 0; v < kVectors; ++v)
+      hn::StoreU(sums[c][v], d, lanes + c * kDotLanes + v * kWidth);
 }
 
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
+void dot_run(const float* row, const float* columns, std::size_t stride, std::size_t rank,
+             std::size_t count, float* lanes) {
+  for (; rank >= 2; rank -= 2, columns += 2 * stride, lanes += 2 * kDotLanes)
+    dot_some<2>(row, columns, stride, count, lanes);
+  if (rank > 0) dot_some<1>(row, columns, stride, count, lanes);
+}
+
+// sums[k * cols + i] += weights[k * kRows + r] * rows[r * cols + i], for r in turn.
+void add_rows_run(const float* rows, std::size_t cols, const float* weights, std::size_t rank,
+                  float* sums) {
+  const F32 d;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= cols; i += hn::Lanes(d)) {
+    const auto a = hn::LoadU(d, rows + i), b = hn::LoadU(d, rows + cols + i);
+    const auto c = hn::LoadU(d, rows + 2 * cols + i), e = hn::LoadU(d, rows + 3 * cols + i);
+    for (std::size_t k = 0; k < rank; ++k) {
+      const float* w = weights + k * kRows;
+      auto sum = hn::LoadU(d, sums + k * cols + i);
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[0]), a));
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[1]), b));
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[2]), c));
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[3]), e));
+      hn::StoreU(sum, d, sums + k * cols + i);
+    }
+  }
+  for (; i < cols; ++i)
+    for (std::size_t k = 0; k < rank; ++k)
+      for (std::size_t r = 0; r < kRows; ++r)
+        sums[k * cols + i] += weights[k * kRows + r] * rows[r * cols + i];
+}
+
+// out[i] += weights[k] * columns[k * stride + i], for k in turn.
+void add_columns_run(const float* columns, std::size_t stride, const float* weights,
+                     std::size_t rank, std::size_t count, float* out) {
+  const F32 d;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    auto sum = hn::LoadU(d, out + i);
+    for (std::size_t k = 0; k < rank; ++k)
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, weights[k]), hn::LoadU(d, columns + k * stride + i)));
+    hn::StoreU(sum, d, out + i);
+  }
+  for (; i < count; ++i)
+    for (std::size_t k = 0; k < rank; ++k) out[i] += weights[k] * columns[k * stride + i];
+}
+
+}  // namespace laconic::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace laconic {
+namespace kernels {
+
+HWY_EXPORT(dot_run);
+HWY_EXPORT(add_rows_run);
+HWY_EXPORT(add_columns_run);
+
+}  // namespace kernels
+
+namespace {
+
+using kernels::kDotLanes;
+using kernels::kRows;
+
+constexpr std::size_t kSome = 16;      // columns of a factor that are done at a time
+constexpr std::size_t kRowBlock = 64;  // rows whose sum is made apart: rounding stays small
+constexpr double kDependent = 1e-6;    // more than float32 leaves of a column that depends
+
+// One row of the matrix with every column of `right`.
+void multiply_row(const float* row, const MatrixShape& shape, const float* right, std::size_t at,
+                  float* left) {
+  const std::size_t whole = shape.cols / kDotLanes * kDotLanes;
+  float lanes[kSome * kDotLanes];
+  for (std::size_t from = 0; from < shape.rank; from += kSome) {
+    const std::size_t some = std::min(kSome, shape.rank - from);
+    HWY_DYNAMIC_DISPATCH(kernels::dot_run)
+    (row, right + from * shape.cols, shape.cols, some, whole, lanes);
+    for (std::size_t k = 0; k < some; ++k) {
+      double sum = 0;
+      for (std::size_t lane = 0; lane < kDotLanes; ++lane) sum += lanes[k * kDotLanes + lane];
+      const float* column = right + (from + k) * shape.cols;
+      for (std::size_t i = whole; i < shape.cols; ++i)
+        sum += static_cast<double>(row[i]) * column[i];
+      left[(from + k) * shape.rows + at] = static_cast<float>(sum);
+    }
+  }
+}
+
+// out[i] += weight * entry (row, col + i) of left * right^T, column by column.
+void add_row_of_product(const float* left, const float* right, const MatrixShape& shape,
+                        std::size_t row, std::size_t col, float weight, std::span<float> out) {
+  float weights[kSome];
+  for (std::size_t from = 0; from < shape.rank; from += kSome) {
+    const std::size_t some = std::min(kSome, shape.rank - from);
+    for (std::size_t k = 0; k < some; ++k)
+      weights[k] = weight * left[(from + k) * shape.rows + row];
+    HWY_DYNAMIC_DISPATCH(kernels::add_columns_run)
+    (right + from * shape.cols + col, shape.cols, weights, some, out.size(), out.data());
+  }
+}
+
+// Adds `rows` rows from `first` on, times their entries of left, to the sums of all columns.
+void add_rows(std::span<const float> matrix, const MatrixShape& shape, std::span<const float> left,
+              std::size_t first, std::size_t last, std::span<float> sums) {
+  std::size_t row = first;
+  for (; row + kRows <= last; row += kRows)
+    for (std::size_t from = 0; from < shape.rank; from += kSome) {
+      const std::size_t some = std::min(kSome, shape.rank - from);
+      float weights[kSome * kRows];
+      for (std::size_t k = 0; k < some; ++k)
+        std::copy_n(left.data() + (from + k) * shape.rows + row, kRows, weights + k * kRows);
+      HWY_DYNAMIC_DISPATCH(kernels::add_rows_run)
+      (matrix.data() + row * shape.cols, shape.cols, weights, some,
+       sums.data() + from * shape.cols);
+    }
+  for (; row < last; ++row)
+    for (std::size_t k = 0; k < shape.rank; ++k)
+      kernels::add_scaled(matrix.data() + row * shape.cols, left[k * shape.rows + row],
+                          sums.subspan(k * shape.cols, shape.cols));
+}
+
+double dot(std::span<const double> a, std::span<const double> b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
 }
 
-// Takes out of x what lies along the columns. Twice: once leaves a rounding error that grows with
-// how much was taken out.
-void project_out(std::span<const std::vector<double>> columns, std::vector<double>& x) {
+// Takes out of x what lies along the columns before it. Twice: once leaves a rounding error that
+// grows with how much was taken out.
+void project_out(std::span<const double> columns, std::span<double> x) {
   for (int pass = 0; pass < 2; ++pass)
-    for (const auto& column : columns) {
+    for (std::size_t from = 0; from < columns.size(); from += x.size()) {
+      const auto column = columns.subspan(from, x.size());
       const double along = dot(column, x);
       for (std::size_t i = 0; i < x.size(); ++i) x[i] -= along * column[i];
     }
@@ -49,50 +192,75 @@ void project_out(std::span<const std::vector<double>> columns, std::vector<doubl
 void multiply(std::span<const float> matrix, const MatrixShape& shape, std::span<const float> right,
               std::span<float> left) {
   for (std::size_t row = 0; row < shape.rows; ++row)
-    for (std::size_t k = 0; k < shape.rank; ++k)
-      left[k * shape.rows + row] =
-          dot(matrix.data() + row * shape.cols, right.data() + k * shape.cols, shape.cols);
+    multiply_row(matrix.data() + row * shape.cols, shape, right.data(), row, left.data());
+}
+
+void mix_and_multiply(const Floats& fresh, float b, std::span<const float> kept,
+                      const MatrixShape& shape, std::span<const float> right,
+                      std::span<float> matrix, std::span<float> left) {
+  // As many rows at a time as stay in the first-level cache until they are multiplied.
+  const std::size_t rows = std::max<std::size_t>(kBlock / std::max<std::size_t>(shape.cols, 1), 1);
+  float buffer[kBlock];
+  for (std::size_t row = 0; row < shape.rows; row += rows) {
+    const std::size_t last = std::min(shape.rows, row + rows), end = last * shape.cols;
+    for (std::size_t from = row * shape.cols; from < end; from += kBlock) {
+      const std::size_t count = std::min(kBlock, end - from);
+      kernels::mix(1, fresh.load(from, count, buffer), b, kept.data() + from,
+                   matrix.subspan(from, count));
+    }
+    if (shape.rank == 0) continue;
+    for (std::size_t r = row; r < last; ++r)
+      multiply_row(matrix.data() + r * shape.cols, shape, right.data(), r, left.data());
+  }
 }
 
 void multiply_transposed(std::span<const float> matrix, const MatrixShape& shape,
-                         std::span<const float> left, std::span<float> right) {
-  std::vector<float> block(right.size());
+                         std::span<const float> left, std::span<float> right, Array<float>& spare) {
+  const auto sums = spare.reset(right.size());
   std::ranges::fill(right, 0.0F);
-  for (std::size_t from = 0; from < shape.rows; from += kBlock) {
-    std::ranges::fill(block, 0.0F);
-    for (std::size_t row = from; row < std::min(shape.rows, from + kBlock); ++row)
-      for (std::size_t k = 0; k < shape.rank; ++k)
-        kernels::add_scaled(matrix.data() + row * shape.cols, left[k * shape.rows + row],
-                            std::span(block).subspan(k * shape.cols, shape.cols));
-    kernels::add_scaled(block.data(), 1, right);
+  for (std::size_t from = 0; from < shape.rows; from += kRowBlock) {
+    std::ranges::fill(sums, 0.0F);
+    add_rows(matrix, shape, left, from, std::min(shape.rows, from + kRowBlock), sums);
+    kernels::add_scaled(sums.data(), 1, right);
   }
 }
 
 void add_product(std::span<const float> left, std::span<const float> right,
                  const MatrixShape& shape, float weight, std::span<float> matrix) {
   for (std::size_t row = 0; row < shape.rows; ++row)
-    for (std::size_t k = 0; k < shape.rank; ++k)
-      kernels::add_scaled(right.data() + k * shape.cols, weight * left[k * shape.rows + row],
-                          matrix.subspan(row * shape.cols, shape.cols));
+    add_row_of_product(left.data(), right.data(), shape, row, 0, weight,
+                       matrix.subspan(row * shape.cols, shape.cols));
 }
 
-void orthonormalise(std::span<float> columns, std::size_t rows, Key key) {
-  std::vector<std::vector<double>> done;
+void expand(std::span<const float> left, std::span<const float> right, const MatrixShape& shape,
+            std::size_t from, std::span<float> product, float c, float* m) {
+  for (std::size_t done = 0; done < product.size();) {
+    const std::size_t row = (from + done) / shape.cols, col = (from + done) % shape.cols;
+    const auto part = product.subspan(done, std::min(product.size() - done, shape.cols - col));
+    std::ranges::fill(part, 0.0F);
+    add_row_of_product(left.data(), right.data(), shape, row, col, 1, part);
+    kernels::difference(c, m + done, part.data(), {m + done, part.size()});
+    done += part.size();
+  }
+}
+
+void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<double>& spare) {
+  const auto done = spare.reset(columns.size());
+  std::ranges::copy(columns, done.begin());
   for (std::size_t k = 0; k * rows < columns.size(); ++k) {
     const auto column = columns.subspan(k * rows, rows);
-    std::vector<double> x(column.begin(), column.end());
+    const auto x = done.subspan(k * rows, rows);
     double length = std::sqrt(dot(x, x));
-    project_out(done, x);
+    project_out(done.first(k * rows), x);
     for (std::uint64_t attempt = 0; !(std::sqrt(dot(x, x)) > kDependent * length); ++attempt) {
       draw_normal(key.fork(k).fork(attempt), column);
-      x.assign(column.begin(), column.end());
+      std::ranges::copy(column, x.begin());
       length = std::sqrt(dot(x, x));
-      project_out(done, x);
+      project_out(done.first(k * rows), x);
     }
     const double norm = std::sqrt(dot(x, x));
     for (double& value : x) value /= norm;
     std::ranges::transform(x, column.begin(), [](double v) { return static_cast<float>(v); });
-    done.push_back(std::move(x));
   }
 }
 
@@ -110,3 +278,4 @@ void draw_normal(Key key, std::span<float> x) {
 }
 
 }  // namespace laconic
+#endif  // HWY_ONCE

@@ -2,10 +2,9 @@
 // one after the other, each an array; a matrix is row by row.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
+#include "laconic/base/array.h"
 #include "laconic/base/key.h"
+#include "laconic/kernels/floats.h"
 
 namespace laconic {
 
@@ -17,18 +16,30 @@ struct MatrixShape {
 void multiply(std::span<const float> matrix, const MatrixShape& shape, std::span<const float> right,
               std::span<float> left);
 
-// `right` = M^T * left.
+// The same for M = fresh + b * kept, which is written to `matrix`, in one sweep. With rank 0 that
+// is all.
+void mix_and_multiply(const Floats& fresh, float b, std::span<const float> kept,
+                      const MatrixShape& shape, std::span<const float> right,
+                      std::span<float> matrix, std::span<float> left);
+
+// `right` = M^T * left; M is read once. `spare` is working memory.
 void multiply_transposed(std::span<const float> matrix, const MatrixShape& shape,
-                         std::span<const float> left, std::span<float> right);
+                         std::span<const float> left, std::span<float> right, Array<float>& spare);
 
 // M += weight * left * right^T.
 void add_product(std::span<const float> left, std::span<const float> right,
                  const MatrixShape& shape, float weight, std::span<float> matrix);
 
+// Entries from `from` on of left * right^T, as far as `product` goes; and beside them, in the same
+// sweep, m[i] = c * (m[i] - product[i]).
+void expand(std::span<const float> left, std::span<const float> right, const MatrixShape& shape,
+            std::size_t from, std::span<float> product, float c, float* m);
+
 // Makes columns of `rows` entries each, at most as many as rows, orthonormal by modified
 // Gram-Schmidt in double. A column that depends on those before it becomes a random one, drawn from
 // `key`: it would else stay without effect for ever, because its other factor would be zero.
-void orthonormalise(std::span<float> columns, std::size_t rows, Key key);
+// `spare` is working memory.
+void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<double>& spare);
 
 // Fills x with draws of variance 1, as good as normal ones.
 void draw_normal(Key key, std::span<float> x);

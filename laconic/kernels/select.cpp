@@ -51,6 +51,33 @@ std::size_t at_least_run(const float* x, std::size_t count, std::uint32_t base, 
   return static_cast<std::size_t>(to - positions);
 }
 
+// The same for two bounds: entries at or above `above` as signed integers, and negative ones at or
+// above `below`, which has the sign bit. Raises *largest to the largest magnitude.
+std::size_t collect_run(const float* x, std::size_t count, std::uint32_t base, std::int32_t above,
+                        std::int32_t below, std::uint32_t* positions, std::uint32_t* largest) {
+  const hn::CappedTag<std::int32_t, 16> d;
+  const hn::RebindToFloat<decltype(d)> df;
+  const auto under = hn::Set(d, above - 1), least_negative = hn::Set(d, below);
+  const auto zero = hn::Zero(d), magnitude = hn::Set(d, 0x7fffffff);
+  const std::size_t lanes = hn::Lanes(d);
+  std::uint32_t* to = positions;
+  auto most = hn::Set(d, static_cast<std::int32_t>(*largest));
+  for (std::size_t from = 0; from < count; from += kGroup) {
+    std::uint64_t found = 0;
+    for (std::size_t i = 0; i < kGroup; i += lanes) {
+      const auto bits = hn::BitCast(d, hn::LoadU(df, x + from + i));
+      most = hn::Max(most, hn::And(bits, magnitude));
+      const auto negative = hn::AndNot(hn::Lt(bits, least_negative), hn::Lt(bits, zero));
+      found |= bits_of(d, hn::Or(hn::Gt(bits, under), negative)) << i;
+    }
+    const auto start = static_cast<std::uint32_t>(base + from);
+    for (; found != 0; found &= found - 1)
+      *to++ = start + static_cast<std::uint32_t>(std::countr_zero(found));
+  }
+  *largest = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
+  return static_cast<std::size_t>(to - positions);
+}
+
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -59,6 +86,7 @@ namespace laconic::kernels {
 namespace {
 
 HWY_EXPORT(at_least_run);
+HWY_EXPORT(collect_run);
 
 constexpr std::size_t kBlock = 4096;  // entries between two looks at the array's room
 constexpr std::uint32_t kSign = 0x80000000U;
@@ -104,12 +132,6 @@ class Magnitudes {
   Masks masks_;
 };
 
-// The k-th largest of the values, and the rank of that one among its equals, from 1 on.
-struct Kth {
-  std::uint32_t value;
-  std::size_t rank;
-};
-
 // By digits from the top, so that no input is slower than three passes; the first takes the
 // exponent and three bits more. 1 <= k <= number of values, which are magnitudes and are moved
 // about.
@@ -135,20 +157,10 @@ Kth kth_largest(std::span<std::uint32_t> values, std::size_t k) {
   return {value, k};
 }
 
-// A magnitude that, by a sample of the entries, at least k reach: a guess that saves time when it
-// is right and costs time, not exactness, when it is not.
 std::uint32_t guess(const Magnitudes& x, std::size_t k, Array<std::uint32_t>& spare) {
-  const std::size_t sampled = std::min<std::size_t>(x.size() / 16, 16384);
-  if (sampled < 64) return 1;
-  const double share = static_cast<double>(k) / static_cast<double>(x.size());
-  const double expected = share * static_cast<double>(sampled);
-  const auto rank = static_cast<std::size_t>(expected + 4 * std::sqrt(expected) + 8);
-  if (rank > sampled) return 1;
-  const auto sample = spare.reset(sampled);
-  const std::size_t stride = x.size() / sampled;
-  for (std::size_t i = 0; i < sampled; ++i)  // at no fixed distance: x may have a period
-    sample[i] = x[i * stride + Key::mix32(static_cast<std::uint32_t>(i), 0, 0) % stride];
-  return std::max(kth_largest(sample, rank).value, 1U);
+  const auto sample = spare.reset(sample_size(x.size()));
+  for (std::size_t i = 0; i < sample.size(); ++i) sample[i] = x[sample_position(i, x.size())];
+  return guess_kth(sample, x.size(), k);
 }
 
 // The same for sure: the least magnitude of the eighth of a binade that the k-th lies in, or 1 when
@@ -161,10 +173,10 @@ std::uint32_t floor_of_kth(const Magnitudes& x, std::size_t k) {
   return std::max(bin << 20, 1U);
 }
 
-// Appends the candidates: the entries at or above `least`. Their magnitudes, fetched while they are
+// Appends the candidates: entries at or above `least`. Their magnitudes, fetched while they are
 // in the cache, become the content of `found`.
-void collect(const Magnitudes& x, std::uint32_t least, Array<std::uint32_t>& positions,
-             Array<std::uint32_t>& found) {
+void find_candidates(const Magnitudes& x, std::uint32_t least, Array<std::uint32_t>& positions,
+                     Array<std::uint32_t>& found) {
   found.clear();
   for (std::size_t from = 0; from < x.size(); from += kBlock) {
     const std::size_t before = positions.size();
@@ -172,18 +184,6 @@ void collect(const Magnitudes& x, std::uint32_t least, Array<std::uint32_t>& pos
     std::uint32_t* to = found.grow(positions.size() - before);
     for (const std::uint32_t position : positions.view().subspan(before)) *to++ = x[position];
   }
-}
-
-// The k-th of more than k candidates, all of them at or above `least`. Inputs of few distinct
-// values end at `least` itself.
-Kth kth_candidate(Array<std::uint32_t>& magnitudes, std::uint32_t least, std::size_t k) {
-  const std::size_t count = magnitudes.size();
-  std::size_t above = 0;
-  for (const std::uint32_t magnitude : magnitudes.view()) above += magnitude > least;
-  if (above < k) return {least, k - above};
-  std::uint32_t* copy = magnitudes.grow(count);
-  std::copy_n(magnitudes.data(), count, copy);
-  return kth_largest({copy, count}, k);
 }
 
 // Keeps, of ascending positions and their magnitudes, those above the k-th and the first of its
@@ -201,6 +201,59 @@ std::size_t keep(std::span<std::uint32_t> positions, const std::uint32_t* magnit
 
 }  // namespace
 
+// Inputs of few distinct values end at `least` itself.
+Kth kth_largest_of(Array<std::uint32_t>& magnitudes, std::uint32_t least, std::size_t k) {
+  const std::size_t count = magnitudes.size();
+  std::size_t above = 0;
+  for (const std::uint32_t magnitude : magnitudes.view()) above += magnitude > least;
+  if (above < k) return {least, k - above};
+  std::uint32_t* copy = magnitudes.grow(count);
+  std::copy_n(magnitudes.data(), count, copy);
+  return kth_largest({copy, count}, k);
+}
+
+std::size_t sample_size(std::size_t count) {
+  const std::size_t size = std::min<std::size_t>(count / 16, 16384);
+  return size < 64 ? 0 : size;
+}
+
+std::size_t sample_position(std::size_t i, std::size_t count) {
+  const std::size_t stride = count / sample_size(count);
+  return i * stride + Key::mix32(static_cast<std::uint32_t>(i), 0, 0) % stride;
+}
+
+std::uint32_t guess_kth(std::span<std::uint32_t> sample, std::size_t count, std::size_t k) {
+  const double share = static_cast<double>(k) / static_cast<double>(count);
+  const double expected = share * static_cast<double>(sample.size());
+  const auto rank = static_cast<std::size_t>(expected + 4 * std::sqrt(expected) + 8);
+  return rank > sample.size() ? 1 : std::max(kth_largest(sample, rank).value, 1U);
+}
+
+std::uint32_t collect(std::span<const float> x, Bounds bounds, std::uint32_t base,
+                      Array<std::uint32_t>& positions, Array<float>& values) {
+  std::uint32_t largest = 0;
+  for (std::size_t from = 0; from < x.size(); from += kBlock) {
+    const auto block = x.subspan(from, std::min(kBlock, x.size() - from));
+    const auto start = static_cast<std::uint32_t>(base + from);
+    const std::size_t before = positions.size();
+    std::uint32_t* to = positions.grow(block.size());
+    std::size_t found = 0;
+    in_groups(
+        block.size(),
+        [&](std::size_t skip, std::size_t count, const float* x) {
+          found += HWY_DYNAMIC_DISPATCH(collect_run)(
+              x, count, static_cast<std::uint32_t>(start + skip),
+              static_cast<std::int32_t>(bounds.above),
+              static_cast<std::int32_t>(bounds.below | kSign), to + found, &largest);
+        },
+        In<float>{block.data()});
+    positions.truncate(before + found);
+    float* value = values.grow(found);
+    for (std::size_t j = 0; j < found; ++j) value[j] = block[to[j] - start];
+  }
+  return largest;
+}
+
 void at_least(std::span<const float> x, std::uint32_t magnitude, Side side,
               Array<std::uint32_t>& positions) {
   if (magnitude >= kSign) return;
@@ -216,14 +269,14 @@ void largest(std::span<const float> x, std::size_t k, Side side, Array<std::uint
   const Magnitudes magnitudes(x, side);
   const std::size_t before = positions.size();
   std::uint32_t least = guess(magnitudes, k, spare);
-  collect(magnitudes, least, positions, spare);
+  find_candidates(magnitudes, least, positions, spare);
   if (spare.size() < k && least > 1) {
     positions.truncate(before);
     least = floor_of_kth(magnitudes, k);
-    collect(magnitudes, least, positions, spare);
+    find_candidates(magnitudes, least, positions, spare);
   }
   if (spare.size() <= k) return;
-  const Kth kth = kth_candidate(spare, least, k);
+  const Kth kth = kth_largest_of(spare, least, k);
   const auto candidates = positions.span().subspan(before);
   positions.truncate(before + keep(candidates, spare.data(), kth));
 }

@@ -20,6 +20,34 @@ void at_least(std::span<const float> x, std::uint32_t magnitude, Side side,
 void largest(std::span<const float> x, std::size_t k, Side side, Array<std::uint32_t>& positions,
              Array<std::uint32_t>& spare);
 
+// Least magnitudes that count, as bits and at least 1: of entries above 0, and of those below.
+struct Bounds {
+  std::uint32_t above = 1, below = 1;
+};
+
+// Appends position, counted from `base`, and value of every entry that reaches the bounds. Returns
+// the largest magnitude of all entries; NaN counts as larger than Inf.
+std::uint32_t collect(std::span<const float> x, Bounds bounds, std::uint32_t base,
+                      Array<std::uint32_t>& positions, Array<float>& values);
+
+// The k-th largest of some magnitudes, and its rank among its equals, from 1 on.
+struct Kth {
+  std::uint32_t value = 0;
+  std::size_t rank = 0;
+};
+
+// Of at least k magnitudes, all at or above `least`; 1 <= k. Grows `magnitudes` for its own use.
+Kth kth_largest_of(Array<std::uint32_t>& magnitudes, std::uint32_t least, std::size_t k);
+
+// A magnitude that, by a sample of `count` entries, at least k of them reach: a guess that saves
+// time when it is right. `sample` is moved about.
+std::uint32_t guess_kth(std::span<std::uint32_t> sample, std::size_t count, std::size_t k);
+
+// How many entries to sample of `count`, and which: at no fixed distance, as x may have a period.
+// 0: too few for a guess.
+std::size_t sample_size(std::size_t count);
+std::size_t sample_position(std::size_t i, std::size_t count);
+
 // out[j] = x[positions[j]] * factor
 void gather(std::span<const float> x, std::span<const std::uint32_t> positions, float factor,
             float* out);

@@ -2,10 +2,10 @@
 // threshold that Dutta et al. ran: |2 x_i| >= max |x|, values in full precision.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
-#include "laconic/kernels/reduce.h"
-#include "laconic/kernels/select.h"
 #include "laconic/operators/indexed.h"
+#include "laconic/operators/largest.h"
 
 namespace laconic {
 namespace {
@@ -17,11 +17,20 @@ class Adaptive : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return count; }
 
-  void select(std::span<const float> x, const Keys&, Positions& kept,
-              StageScratch&) const override {
-    const float least = std::bit_cast<float>(kernels::largest_magnitude(x)) / factor_;
-    kernels::at_least(x, std::max(std::bit_cast<std::uint32_t>(least), 1U), kernels::Side::both,
-                      kept);
+  // The largest entry is known after the first pass, and with it what is kept. That pass has found
+  // it already unless the hint was too high.
+  bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
+    Hint* hint = x.hint();
+    const std::uint32_t first = hint && hint->above > 0 ? hint->above : guess(x, scratch);
+    Picked& found = scratch.candidates;
+    if (!x.collect({first, first}, found)) return false;
+    const std::uint32_t least = least_of(x.largest());
+    if (first > least) x.collect({least, least}, found);
+    kept.clear();
+    for (std::size_t j = 0; j < found.size(); ++j)
+      if (magnitude(found.values[j]) >= least) kept.add(found.positions[j], found.values[j]);
+    if (hint) hint->above = hint->below = lowered(least);
+    return true;
   }
 
   // The largest entry M is kept and each dropped one is below M / factor: of |x|^2 at least
@@ -33,6 +42,19 @@ class Adaptive : public IndexedSelector {
   }
 
  private:
+  std::uint32_t least_of(std::uint32_t largest) const {
+    const float least = std::bit_cast<float>(largest) / factor_;
+    return std::max(std::bit_cast<std::uint32_t>(least), 1U);
+  }
+
+  // No entry of a sample exceeds the largest of all.
+  std::uint32_t guess(Entries& x, StageScratch& scratch) const {
+    std::uint32_t largest = 0;
+    for (const float value : take_sample(x, scratch))
+      if (std::isfinite(value)) largest = std::max(largest, magnitude(value));
+    return least_of(largest);
+  }
+
   float factor_;
 };
 

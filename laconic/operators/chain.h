@@ -39,7 +39,11 @@ struct Operator::Chain {
   // The omega that shrink makes up for: of the whole when the whole is unbiased, else of the
   // quantiser behind a projection.
   std::optional<double> omega(std::size_t count) const;
-  float shrunk(std::size_t count) const { return static_cast<float>(1 / (1 + *omega(count))); }
+
+  // What entries are multiplied by before anything else sees them.
+  float scale(std::size_t count) const {
+    return shrink ? static_cast<float>(1 / (1 + *omega(count))) : 1;
+  }
 
   Traits traits(std::size_t count) const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/reduce.h"
 #include "laconic/kernels/select.h"
 #include "laconic/operators/indexed.h"
 
@@ -22,15 +23,19 @@ class Chunk : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return space(count).evenly(); }
 
-  void select(std::span<const float> x, const Keys&, Positions& kept,
-              StageScratch& scratch) const override {
+  bool select(Entries& entries, const Keys&, Picked& kept, StageScratch& scratch) const override {
+    const auto x = entries.array();
+    if (!kernels::all_finite(x)) return false;
+    kept.clear();
     for (std::size_t from = 0; from < x.size(); from += size_) {
       const std::size_t before = kept.size();
       kernels::largest(x.subspan(from, std::min(size_, x.size() - from)), kept_,
-                       kernels::Side::both, kept, scratch.candidates);
-      for (std::uint32_t& position : kept.span().subspan(before))
+                       kernels::Side::both, kept.positions, scratch.magnitudes);
+      for (std::uint32_t& position : kept.positions.span().subspan(before))
         position += static_cast<std::uint32_t>(from);
     }
+    kernels::gather(x, kept.positions.view(), 1, kept.values.reset(kept.size()).data());
+    return true;
   }
 
   Traits traits(std::size_t count) const override {

@@ -1,12 +1,12 @@
 // Encoding: the entries through the stages of the chain, and what is left of them.
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
-#include "laconic/kernels/select.h"
-#include "laconic/operators/blocks.h"
+#include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/planes.h"
 
@@ -36,32 +36,21 @@ std::span<const float> materialise(const Source& source, Array<float>& memory, P
   return {to, count};
 }
 
-// left = c * (x - decoded), block by block.
-void leave_dense(std::span<const float> x, const Source& source, const Quantiser& quantiser,
-                 const PlaneViews& planes, Pool& pool) {
-  each_block(x.size(), pool, [&](std::size_t from, std::size_t count) {
-    float decoded[kBlock], buffer[kBlock];
-    std::fill_n(decoded, count, 0.0F);
-    quantiser.add(planes, from, 1, {decoded, count});
-    float* left = source.left.place(from, count, buffer);
-    kernels::difference(source.c, x.data() + from, decoded, {left, count});
-    source.left.store(from, count, left);
-  });
+// left = c * (x - decoded) for the entries x of one block.
+void leave_block(std::span<const float> x, std::size_t from, const Source& source,
+                 const Quantiser& quantiser, const PlaneViews& planes) {
+  float decoded[kBlock], buffer[kBlock];
+  std::fill_n(decoded, x.size(), 0.0F);
+  quantiser.add(planes, from, 1, {decoded, x.size()});
+  float* left = source.left.place(from, x.size(), buffer);
+  kernels::difference(source.c, x.data(), decoded, {left, x.size()});
+  source.left.store(from, x.size(), left);
 }
 
-// The same where all but a few entries are decoded as 0: `values` are those, and are used up.
-void leave_sparse(std::span<const float> x, const Source& source,
-                  std::span<const std::uint32_t> positions, std::span<float> values, Pool& pool) {
-  for (std::size_t j = 0; j < values.size(); ++j)
-    values[j] = source.c * (x[positions[j]] - values[j]);
-  if (source.c != 1 || source.left.array() != x.data())
-    each_block(x.size(), pool, [&](std::size_t from, std::size_t count) {
-      float buffer[kBlock];
-      float* left = source.left.place(from, count, buffer);
-      kernels::scale(source.c, x.data() + from, {left, count});
-      source.left.store(from, count, left);
-    });
-  source.left.scatter(positions, values.data());
+// Planes at the end of a section.
+PlaneSpans append(const PlaneShapes& shapes, Buffer& out) {
+  const std::size_t size = shapes.size();
+  return cut(std::span(out.grow(size), size), shapes);
 }
 
 }  // namespace
@@ -72,58 +61,74 @@ void Operator::require_few(std::size_t count) const {
                      " entries, not " + std::to_string(count) + "; a layout can cut them");
 }
 
-// The entries as the quantiser will see them: scaled, chosen. x is finite.
-std::span<const float> Operator::choose(std::span<const float> x, const Keys& keys,
-                                        Scratch& scratch) const {
-  if (chain_->shrink) {
-    const auto scaled = scratch.scaled_.reset(x.size());
-    kernels::scale(chain_->shrunk(x.size()), x.data(), scaled);
-    x = scaled;
-  }
-  if (!chain_->selector) return x;
-  scratch.kept_.clear();
-  chain_->selector->select(x, keys, scratch.kept_, scratch);
-  const float factor = chain_->selector->factor(x.size());
-  const auto values = scratch.values_.reset(scratch.kept_.size());
-  kernels::gather(x, scratch.kept_.view(), factor, values.data());
-  constexpr float kMost = std::numeric_limits<float>::max();
-  if (factor > 1)
-    for (float& value : values) value = std::clamp(value, -kMost, kMost);
-  return values;
+// Appends the planes of x, and returns them for as long as nothing else is appended; nothing when x
+// holds NaN or Inf: something may have been appended then.
+std::optional<PlaneViews> Operator::encode_planes(std::span<const float> x, Buffer& out,
+                                                  const Keys& keys, Scratch& scratch) const {
+  const auto shapes = chain_->quantiser->planes(x.size());
+  const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
+  if (!chain_->quantiser->encode(x, planes, keys, scratch)) return {};
+  if (chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
+  return views(planes);
 }
 
-// Appends the section of x; `planes` are what its quantiser made. Returns false when x holds NaN or
-// Inf: something may have been appended then.
-bool Operator::write(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch,
-                     PlaneViews& planes) const {
-  const std::size_t count = x.size();
-  if (chain_->shrink || chain_->selector) {  // else the quantiser looks for itself
-    if (!kernels::all_finite(x)) return false;
-    x = choose(x, keys, scratch);
-  }
-  if (chain_->selector) chain_->selector->write(scratch.kept_.view(), count, out);
-  const auto shapes = chain_->quantiser->planes(x.size());
-  PlaneSpans spans;
-  if (chain_->coder)
-    spans = place(shapes, scratch.planes_);
-  else
-    spans = cut(std::span(out.grow(shapes.size()), shapes.size()), shapes);
-  if (!chain_->quantiser->encode(x, spans, keys, scratch)) return false;
-  planes = views(spans);
-  if (chain_->coder) chain_->coder->encode(shapes, planes, out, scratch);
+// Behind a selector: it looks at all entries, everything else at the few that it keeps.
+bool Operator::encode_chosen(const Source& source, Buffer& out, const Keys& keys,
+                             Scratch& scratch) const {
+  const std::size_t count = source.fresh.size();
+  Entries entries(source, chain_->scale(count), scratch.mixed_, scratch.pool);
+  Picked& kept = scratch.kept_;
+  if (!chain_->selector->select(entries, keys, kept, scratch)) return false;
+  chain_->selector->write(kept.positions.view(), count, out);
+  constexpr float kMost = std::numeric_limits<float>::max();
+  if (const float factor = chain_->selector->factor(count); factor != 1)
+    for (float& value : kept.values.span()) value = std::clamp(value * factor, -kMost, kMost);
+  const auto planes = encode_planes(kept.values.view(), out, keys, scratch);
+  if (!planes) return false;
+  if (source.left.empty()) return true;
+  std::ranges::fill(kept.values.span(), 0.0F);
+  if (kept.size() > 0) chain_->quantiser->add(*planes, 0, 1, kept.values.span());
+  entries.leave(kept.positions.view(), kept.values.span());
   return true;
 }
 
-void Operator::leave(std::span<const float> x, const Source& source, const PlaneViews& planes,
-                     Scratch& scratch) const {
-  if (!chain_->selector) {
-    leave_dense(x, source, *chain_->quantiser, planes, scratch.pool);
-    return;
+// Block by block: mixed, encoded and subtracted while it is in the first-level cache.
+bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys,
+                             Scratch& scratch) const {
+  const BlockQuantiser& quantiser = *chain_->quantiser->blockwise();
+  const std::size_t size = source.fresh.size();
+  const auto shapes = quantiser.planes(size);
+  const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
+  const float scale = chain_->scale(size);
+  std::atomic<bool> finite = true;
+  each_block(size, scratch.pool, [&](std::size_t from, std::size_t count) {
+    float buffer[kBlock], scaled[kBlock];
+    const float* x = source.load(from, count, buffer);
+    if (scale != 1) kernels::scale(scale, x, {scaled, count});
+    if (!quantiser.encode_block({scale != 1 ? scaled : x, count}, from, planes, keys))
+      finite = false;
+    else if (!source.left.empty())
+      leave_block({x, count}, from, source, quantiser, views(planes));
+  });
+  if (finite && chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
+  return finite;
+}
+
+// As one array, for quantisers that must see all entries before they can encode any.
+bool Operator::encode_whole(const Source& source, Buffer& out, const Keys& keys,
+                            Scratch& scratch) const {
+  const auto x = materialise(source, scratch.mixed_, scratch.pool);
+  auto scaled = x;
+  if (const float scale = chain_->scale(x.size()); scale != 1) {
+    kernels::scale(scale, x.data(), scratch.scaled_.reset(x.size()));
+    scaled = scratch.scaled_.view();
   }
-  const auto values = scratch.values_.span();
-  std::ranges::fill(values, 0.0F);
-  if (!values.empty()) chain_->quantiser->add(planes, 0, 1, values);
-  leave_sparse(x, source, scratch.kept_.view(), values, scratch.pool);
+  const auto planes = encode_planes(scaled, out, keys, scratch);
+  if (planes && !source.left.empty())
+    each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
+      leave_block(x.subspan(from, count), from, source, *chain_->quantiser, *planes);
+    });
+  return planes.has_value();
 }
 
 Encoded Operator::encode(const Source& source, Buffer& out, const Keys& keys,
@@ -132,15 +137,11 @@ Encoded Operator::encode(const Source& source, Buffer& out, const Keys& keys,
   require_few(source.fresh.size());
   if (source.fresh.empty()) return {};
   const std::size_t start = out.size();
-  const auto x = materialise(source, scratch.mixed_, scratch.pool);
-  PlaneViews planes;
-  const Encoded result{.finite = write(x, out, keys, scratch, planes),
-                       .zero = all_zero(source.fresh)};
-  if (!result.finite)
-    out.truncate(start);
-  else if (!source.left.empty())
-    leave(x, source, planes, scratch);
-  return result;
+  const bool finite = chain_->selector                 ? encode_chosen(source, out, keys, scratch)
+                      : chain_->quantiser->blockwise() ? encode_blocks(source, out, keys, scratch)
+                                                       : encode_whole(source, out, keys, scratch);
+  if (!finite) out.truncate(start);
+  return {.finite = finite, .zero = all_zero(source.fresh)};
 }
 
 bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,

@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/kernels/floats.h"
-#include "laconic/operators/blocks.h"
-#include "laconic/operators/stage.h"
+#include "laconic/operators/block_quantiser.h"
 
 namespace laconic {
 namespace {
@@ -15,21 +13,19 @@ namespace {
 std::size_t blocks_of(std::size_t count) { return (count + kBlock - 1) / kBlock; }
 
 // Plain fp16 loses gradients below 6e-8 and overflows above 65504; with the scale neither happens.
-class Fp16 : public Quantiser {
+class Fp16 : public BlockQuantiser {
  public:
   PlaneShapes planes(std::size_t count) const override {
     return {{.width = 8, .count = blocks_of(count)}, {.width = 16, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              StageScratch& scratch) const override {
-    scratch.pool.each(blocks_of(x.size()), [&](std::size_t block, unsigned) {
-      const auto part = x.subspan(block * kBlock, std::min(kBlock, x.size() - block * kBlock));
-      const unsigned top = kernels::fp16_top(part);
-      planes[0][block] = static_cast<std::uint8_t>(top);
-      if (top < 255) kernels::fp16_encode(part, top, planes[1].data() + 2 * block * kBlock);
-    });
-    return std::ranges::find(planes[0], 255) == planes[0].end();
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys&) const override {
+    const unsigned top = kernels::fp16_top(x);
+    planes[0][from / kBlock] = static_cast<std::uint8_t>(top);
+    if (top == 255) return false;
+    kernels::fp16_encode(x, top, planes[1].data() + 2 * from);
+    return true;
   }
 
   void check(const PlaneViews& planes, std::size_t count) const override {
@@ -59,13 +55,13 @@ class Fp16 : public Quantiser {
   Traits traits(std::size_t) const override { return {.delta = 1 - 0x1p-22 - 0x1p-60}; }
 };
 
-class Bf16 : public Quantiser {
+class Bf16 : public BlockQuantiser {
  public:
   PlaneShapes planes(std::size_t count) const override { return {{.width = 16, .count = count}}; }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              StageScratch&) const override {
-    return kernels::bf16_encode(x, planes[0].data());
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys&) const override {
+    return kernels::bf16_encode(x, planes[0].data() + 2 * from);
   }
 
   void check(const PlaneViews& planes, std::size_t count) const override {

@@ -5,20 +5,19 @@
 #include "laconic/base/errors.h"
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
-#include "laconic/operators/stage.h"
+#include "laconic/operators/block_quantiser.h"
 
 namespace laconic {
 namespace {
 
-class Identity : public Quantiser {
+class Identity : public BlockQuantiser {
  public:
   PlaneShapes planes(std::size_t count) const override { return {{.width = 32, .count = count}}; }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              StageScratch&) const override {
-    if (!kernels::all_finite(x)) return false;
-    if (!x.empty()) std::memcpy(planes[0].data(), x.data(), x.size_bytes());
-    return true;
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys&) const override {
+    std::memcpy(planes[0].data() + from * sizeof(float), x.data(), x.size_bytes());
+    return kernels::all_finite(x);
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {

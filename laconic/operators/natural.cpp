@@ -7,13 +7,9 @@
 // uncompressed).
 #include "laconic/kernels/natural.h"
 
-#include <algorithm>
-#include <atomic>
-
 #include "laconic/base/errors.h"
 #include "laconic/kernels/reduce.h"
-#include "laconic/operators/blocks.h"
-#include "laconic/operators/stage.h"
+#include "laconic/operators/block_quantiser.h"
 
 namespace laconic {
 namespace {
@@ -21,14 +17,7 @@ namespace {
 using kernels::kWindow;
 using kernels::Rounding;
 
-constexpr std::size_t kPiece = 16 * kWindow;  // entries one thread takes at a time
-
-std::size_t pieces_of(std::size_t count, std::size_t piece) { return (count + piece - 1) / piece; }
-
-template <class T>
-std::span<T> part_of(std::span<T> all, std::size_t piece, std::size_t size) {
-  return all.subspan(piece * size, std::min(size, all.size() - piece * size));
-}
+static_assert(kWindow == kBlock);
 
 // Worst case at mantissa 1/3 (stochastic: variance 1/8) and 1/2 (nearest: relative error 1/3).
 Traits natural_traits(Rounding rounding) {
@@ -37,7 +26,7 @@ Traits natural_traits(Rounding rounding) {
 }
 
 // 9 bits: a plane of exponent bytes and a plane of sign bits.
-class Natural9 : public Quantiser {
+class Natural9 : public BlockQuantiser {
  public:
   explicit Natural9(Rounding rounding) : rounding_(rounding) {}
 
@@ -45,17 +34,10 @@ class Natural9 : public Quantiser {
     return {{.width = 8, .count = count}, {.width = 1, .count = count, .only_where = 0}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    std::atomic<bool> finite = true;
-    scratch.pool.each(pieces_of(x.size(), kPiece), [&](std::size_t piece, unsigned) {
-      const std::size_t from = piece * kPiece;
-      if (!kernels::natural_encode(part_of(x, piece, kPiece), rounding_, keys.own,
-                                   keys.first + from, planes[0].data() + from,
-                                   planes[1].data() + from / 8))
-        finite = false;
-    });
-    return finite;
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    return kernels::natural_encode(x, rounding_, keys.own, keys.first + from,
+                                   planes[0].data() + from, planes[1].data() + from / 8);
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
@@ -76,25 +58,22 @@ class Natural9 : public Quantiser {
 
 // 8 bits: sign and 7 bits of exponent in a window per 4096 entries, whose top is a plane of its
 // own.
-class Natural8 : public Quantiser {
+class Natural8 : public BlockQuantiser {
  public:
   explicit Natural8(Rounding rounding) : rounding_(rounding) {}
 
   PlaneShapes planes(std::size_t count) const override {
-    return {{.width = 8, .count = pieces_of(count, kWindow)}, {.width = 8, .count = count}};
+    return {{.width = 8, .count = (count + kWindow - 1) / kWindow}, {.width = 8, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    scratch.pool.each(planes[0].size(), [&](std::size_t window, unsigned) {
-      const auto part = part_of(x, window, kWindow);
-      const unsigned top = kernels::natural_window(part);
-      planes[0][window] = static_cast<std::uint8_t>(top);
-      if (top < 255)
-        kernels::natural8_encode(part, rounding_, keys.own, keys.first + window * kWindow, top,
-                                 planes[1].data() + window * kWindow);
-    });
-    return std::ranges::find(planes[0], 255) == planes[0].end();
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const unsigned top = kernels::natural_window(x);
+    planes[0][from / kWindow] = static_cast<std::uint8_t>(top);
+    if (top == 255) return false;
+    kernels::natural8_encode(x, rounding_, keys.own, keys.first + from, top,
+                             planes[1].data() + from);
+    return true;
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {

@@ -57,11 +57,11 @@ class Operator {
   friend Operator parse_operator(std::string_view spec);
 
   void require_few(std::size_t count) const;
-  std::span<const float> choose(std::span<const float> x, const Keys& keys, Scratch& scratch) const;
-  bool write(std::span<const float> x, Buffer& out, const Keys& keys, Scratch& scratch,
-             PlaneViews& planes) const;
-  void leave(std::span<const float> x, const Source& source, const PlaneViews& planes,
-             Scratch& scratch) const;
+  bool encode_chosen(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  bool encode_blocks(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  bool encode_whole(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  std::optional<PlaneViews> encode_planes(std::span<const float> x, Buffer& out, const Keys& keys,
+                                          Scratch& scratch) const;
   PlaneViews read_planes(ByteView section, std::size_t count, Scratch& scratch,
                          Buffer& memory) const;
   [[noreturn]] void refuse_size(std::size_t count, std::size_t size) const;
@@ -80,8 +80,9 @@ std::vector<std::string> example_specs();
 // The first of each stage's examples: one chain per stage, for tables that people read.
 std::vector<std::string> first_specs();
 
-// Every registered selector with every registered quantiser, as far as no example has them already:
-// laws and fuzzing run over these too.
-std::vector<std::string> pair_specs();
+// Every registered selector, bucket, shrink and coder with every registered quantiser, and
+// selectors and buckets together, as far as they go together and no example has them already: laws
+// and fuzzing run over these too.
+std::vector<std::string> chain_specs();
 
 }  // namespace laconic

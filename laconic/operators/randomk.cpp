@@ -22,9 +22,11 @@ class RandomK : public Selector {
 
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
-  void select(std::span<const float> x, const Keys& keys, Positions& kept,
-              StageScratch& scratch) const override {
-    choose(x.size(), keys, kept, scratch);
+  bool select(Entries& x, const Keys& keys, Picked& kept, StageScratch& scratch) const override {
+    if (!x.pass()) return false;
+    choose(x.size(), keys, kept.positions, scratch);
+    x.gather(kept.positions.view(), kept.values);
+    return true;
   }
 
   float factor(std::size_t count) const override {

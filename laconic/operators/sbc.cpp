@@ -10,14 +10,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "laconic/kernels/select.h"
 #include "laconic/operators/indexed.h"
+#include "laconic/operators/largest.h"
 #include "laconic/operators/norms.h"
 
 namespace laconic {
 namespace {
-
-using kernels::Side;
 
 class OneSide : public IndexedSelector {
  public:
@@ -26,15 +24,13 @@ class OneSide : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
-  void select(std::span<const float> x, const Keys&, Positions& kept,
-              StageScratch& scratch) const override {
-    const std::size_t k = most(x.size());
-    Positions& negative = scratch.nonzero;
-    negative.clear();
-    kernels::largest(x, k, Side::positive, kept, scratch.candidates);
-    kernels::largest(x, k, Side::negative, negative, scratch.candidates);
-    if (mean(x, kept) >= -mean(x, negative)) return;
-    std::ranges::copy(negative.view(), kept.reset(negative.size()).begin());
+  bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
+    Picked& negative = scratch.other;
+    if (!keep_largest_by_sign(x, most(x.size()), kept, negative, scratch)) return false;
+    if (mean(kept) >= -mean(negative)) return true;
+    std::ranges::copy(negative.positions.view(), kept.positions.reset(negative.size()).begin());
+    std::ranges::copy(negative.values.view(), kept.values.reset(negative.size()).begin());
+    return true;
   }
 
   // One of two means is at least M / k with M the largest magnitude, and |x|^2 is at most n M^2.
@@ -44,10 +40,10 @@ class OneSide : public IndexedSelector {
   }
 
  private:
-  static double mean(std::span<const float> x, const Positions& chosen) {
+  static double mean(const Picked& chosen) {
     double sum = 0;
-    for (const std::uint32_t i : chosen.view()) sum += x[i];
-    return chosen.empty() ? 0 : sum / static_cast<double>(chosen.size());
+    for (const float value : chosen.values.view()) sum += value;
+    return chosen.size() == 0 ? 0 : sum / static_cast<double>(chosen.size());
   }
 
   double density_;

@@ -18,8 +18,7 @@ class Scratch : public StageScratch {
 
   Array<float> mixed_;   // the entries, where they are not one array
   Array<float> scaled_;  // what a scaler made of the entries
-  Positions kept_;       // which entries the selector keeps
-  Array<float> values_;  // and their values
+  Picked kept_;          // the entries the selector keeps
   Buffer planes_;        // planes on their way to a coder
   Decoder decoder_;      // of a section that is checked, or added as a whole
 };

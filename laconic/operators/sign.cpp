@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "laconic/operators/made.h"
 #include "laconic/operators/norms.h"
 
 namespace laconic {
@@ -68,8 +69,11 @@ const RegisterStage sign{{
     .parameters = {},
     .bits = "32 + n",
     .examples = {"sign", "topk:0.05+sign"},
-    .make = [](const Args&) -> Stage { return std::make_shared<Sign>(); },
+    .make = [](const Args&) -> Stage { return make_sign(); },
 }};
 
 }  // namespace
+
+std::shared_ptr<const Quantiser> make_sign() { return std::make_shared<Sign>(); }
+
 }  // namespace laconic

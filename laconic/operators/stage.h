@@ -95,9 +95,8 @@ class Selector {
   virtual ~Selector() = default;
   // The most entries it keeps of `count`.
   virtual std::size_t most(std::size_t count) const = 0;
-  // Fills `kept` with the positions of the entries to keep, ascending. x is finite.
-  virtual void select(std::span<const float> x, const Keys& keys, Positions& kept,
-                      StageScratch& scratch) const = 0;
+  // Makes `kept` the entries to keep. Returns false when x holds NaN or Inf.
+  virtual bool select(Entries& x, const Keys& keys, Picked& kept, StageScratch& scratch) const = 0;
   // What the values of kept entries are multiplied by.
   virtual float factor(std::size_t /*count*/) const { return 1; }
   // Appends what receivers need to know which entries were kept, and the most bytes of it.
@@ -111,9 +110,13 @@ class Selector {
   virtual Traits traits(std::size_t count) const = 0;
 };
 
+class BlockQuantiser;
+
 class Quantiser {
  public:
   virtual ~Quantiser() = default;
+  // This, if blocks can be encoded one by one.
+  virtual const BlockQuantiser* blockwise() const { return nullptr; }
   virtual PlaneShapes planes(std::size_t count) const = 0;
   // Fills the planes of x. Returns false when x holds NaN or Inf; the planes are then undefined.
   virtual bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,

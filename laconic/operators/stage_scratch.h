@@ -5,6 +5,7 @@
 #include "laconic/base/pool.h"
 #include "laconic/codecs/entropy.h"
 #include "laconic/codecs/index.h"
+#include "laconic/operators/entries.h"
 
 namespace laconic {
 
@@ -16,9 +17,11 @@ struct StageScratch {
   Pool pool;        // how many threads it has changes no byte
   Entropy entropy;  // zstd's contexts
   Buffer spare;
-  Positions nonzero, candidates;
+  Positions nonzero, positions;
+  Array<std::uint32_t> magnitudes;
   Array<std::uint64_t> words;
   Array<float> sample;
+  Picked candidates, other;
 };
 
 }  // namespace laconic

@@ -3,7 +3,7 @@
 //
 // It is topk followed by sign, and is made of these two: |x - C(x)|^2 = |x|^2 - k mu^2. The
 // authors' code keeps all ties at the threshold; here k is exact.
-#include "laconic/operators/indexed.h"
+#include "laconic/operators/made.h"
 
 namespace laconic {
 namespace {
@@ -17,10 +17,7 @@ const RegisterStage stc{{
     .bits = "8 + P + 32 + k, k = ceil(density n)",
     .examples = {"stc:0.01", "stc:0.0025,rice"},
     .make = [](const Args& args) -> Stage {
-      const auto topk = make_stage("topk:" + args.text("density") + "," + args.text("index"));
-      const auto sign = make_stage("sign");
-      return SparseQuantiser{std::get<std::shared_ptr<const Selector>>(topk),
-                             std::get<std::shared_ptr<const Quantiser>>(sign)};
+      return SparseQuantiser{make_topk(args), make_sign()};
     },
 }};
 

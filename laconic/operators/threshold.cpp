@@ -6,7 +6,6 @@
 // error reaches v: with feedback the residual stays below v.
 #include <bit>
 
-#include "laconic/kernels/select.h"
 #include "laconic/operators/indexed.h"
 
 namespace laconic {
@@ -19,9 +18,9 @@ class Threshold : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return count; }
 
-  void select(std::span<const float> x, const Keys&, Positions& kept,
-              StageScratch&) const override {
-    kernels::at_least(x, std::bit_cast<std::uint32_t>(value_), kernels::Side::both, kept);
+  bool select(Entries& x, const Keys&, Picked& kept, StageScratch&) const override {
+    const auto least = std::bit_cast<std::uint32_t>(value_);
+    return x.collect({least, least}, kept);
   }
 
   Traits traits(std::size_t) const override {

@@ -2,8 +2,8 @@
 // equals, so that all ranks and all machines choose the same; zeros are never sent.
 //
 // The code that came with Dutta et al. keeps one more and all ties; here k is exact.
-#include "laconic/kernels/select.h"
-#include "laconic/operators/indexed.h"
+#include "laconic/operators/largest.h"
+#include "laconic/operators/made.h"
 
 namespace laconic {
 namespace {
@@ -14,9 +14,8 @@ class TopK : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
-  void select(std::span<const float> x, const Keys&, Positions& kept,
-              StageScratch& scratch) const override {
-    kernels::largest(x, most(x.size()), kernels::Side::both, kept, scratch.candidates);
+  bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
+    return keep_largest(x, most(x.size()), kept, scratch);
   }
 
   // k / n, attained when all magnitudes are equal.
@@ -40,8 +39,11 @@ const RegisterStage topk{{
     .examples = {"topk:0.01", "topk:0.1,rice", "topk:0.1,fano", "topk:0.1,bitmap",
                  "topk:0.1,varint", "topk:0.1,fixed", "topk:0.1,omega", "topk:0.01+natural",
                  "topk:0.01+qsgd:4", "topk:0.05+half+entropy", "topk:1"},
-    .make = [](const Args& args) -> Stage { return std::make_shared<TopK>(args); },
+    .make = [](const Args& args) -> Stage { return make_topk(args); },
 }};
 
 }  // namespace
+
+std::shared_ptr<const Selector> make_topk(const Args& args) { return std::make_shared<TopK>(args); }
+
 }  // namespace laconic

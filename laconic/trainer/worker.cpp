@@ -21,6 +21,8 @@ std::uint32_t fingerprint(std::span<const float> model) {
   return crc32c({reinterpret_cast<const std::uint8_t*>(model.data()), model.size_bytes()});
 }
 
+std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
+
 }  // namespace
 
 Worker::Worker(const Run& run, Transport& transport)
@@ -43,6 +45,7 @@ Worker::Worker(const Run& run, Transport& transport)
 
 void Worker::train() {
   note_regrouping();
+  counted(&Worker::compare_notes, false);
   while (course_.step < run_.steps && !stopping_) {
     if (course_.step % run_.evaluate_every == 0) counted(&Worker::evaluate, true);
     one_step();
@@ -57,6 +60,21 @@ void Worker::train() {
   if (course_.step == run_.steps) finish();
   counted(&Worker::checkpoint, true);
   if (course_.step == run_.steps) counted(&Worker::leave_model, true);
+}
+
+// The method's own agreement knows neither optimiser nor data, nor where the run stands.
+void Worker::compare_notes() {
+  const std::uint64_t settings = crc32c(as_bytes(run_.settings_text));
+  const auto all = group_.gather(std::array{settings, course_.step}, "all_gather of notes");
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank][0] != all[0][0])
+      throw UsageError(rank_text(rank) + " has other settings or data than rank 0");
+    if (all[rank][1] != all[0][1])
+      throw UsageError(rank_text(rank) + " goes on from step " + std::to_string(all[rank][1]) +
+                       " and rank 0 from step " + std::to_string(all[0][1]) +
+                       "; all ranks must read the same checkpoint");
+  }
+  compare_replicas();
 }
 
 Result Worker::result() const {
@@ -110,8 +128,8 @@ void Worker::compare_replicas() {
       group_.gather(std::array{fingerprint(replica_.parameters())}, "all_gather of fingerprints");
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      throw DataError("after step " + std::to_string(course_.step) + " rank " +
-                      std::to_string(rank) + "'s replica differs from rank 0's");
+      throw DataError("after step " + std::to_string(course_.step) + " " + rank_text(rank) +
+                      "'s replica differs from rank 0's");
 }
 
 void Worker::ask_to_stop() {

@@ -22,6 +22,7 @@ class Worker {
   Result result() const;
 
  private:
+  void compare_notes();
   void one_step();
   void finish();
   void compare_replicas();

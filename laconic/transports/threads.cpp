@@ -72,6 +72,7 @@ class Threads : public Transport {
 
   ~Threads() override {
     cancel_all();
+    mine().needs = kNobody;  // it is itself who is lost
     mine().left = true;
     for (Place& place : group_->places) {
       const std::lock_guard lock(place.mutex);
@@ -89,19 +90,11 @@ class Threads : public Transport {
   }
 
   void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
-    for (Place& place : group_->places) {
-      const std::lock_guard lock(place.mutex);
-      place.attempts.abort(attempt, {rank_, culprit, reason});
-      place.tell();
-    }
+    tell_all([&](Place& place) { place.attempts.abort(attempt, {rank_, culprit, reason}); });
   }
 
   void poison(int culprit, std::string_view reason) override {
-    for (Place& place : group_->places) {
-      const std::lock_guard lock(place.mutex);
-      place.attempts.poison({rank_, culprit, reason});
-      place.tell();
-    }
+    tell_all([&](Place& place) { place.attempts.poison({rank_, culprit, reason}); });
   }
 
   void idle(std::chrono::steady_clock::time_point until) override {
@@ -223,6 +216,18 @@ class Threads : public Transport {
     copy.bytes = {copy.data.data(), message.bytes.size()};
     if (!copy.bytes.empty()) std::memcpy(copy.data.data(), message.bytes.data(), copy.bytes.size());
     return copy;
+  }
+
+  // At once: a rank that hears of an end and leaves must not be taken for its cause by one that has
+  // not heard of it yet.
+  template <class Tell>
+  void tell_all(Tell tell) const {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (Place& place : group_->places) locks.emplace_back(place.mutex);
+    for (Place& place : group_->places) {
+      tell(place);
+      place.tell();
+    }
   }
 
   // Messages for this rank that it will not take.

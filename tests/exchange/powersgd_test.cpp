@@ -1,8 +1,8 @@
 // PowerSGD: what one step finds, what crosses, what is remembered.
 #include <algorithm>
 
-#include "tests/exchange/support.h"
 #include "laconic/kernels/low_rank.h"
+#include "tests/exchange/support.h"
 
 namespace laconic::testing {
 namespace {
@@ -30,8 +30,9 @@ TEST(LowRank, ProductsAreThoseOfTheTextbook) {
     const auto right = gaussian(shape.cols * shape.rank, 1, 2);
     const auto left = gaussian(shape.rows * shape.rank, 1, 3);
     std::vector<float> p(left.size()), q(right.size());
+    Array<float> sums;
     multiply(m, shape, right, p);
-    multiply_transposed(m, shape, left, q);
+    multiply_transposed(m, shape, left, q, sums);
     for (std::size_t k = 0; k < shape.rank; ++k) {
       for (std::size_t i = 0; i < shape.rows; ++i) {
         double sum = 0;
@@ -72,12 +73,13 @@ TEST(LowRank, ColumnsBecomeOrthonormalEvenIfTheyDependOnEachOther) {
   cases.push_back(scaled);
   cases.push_back(gaussian(3 * kRows, 1e30F));
   cases.push_back(gaussian(3 * kRows, 1e-30F));
+  Array<double> spare;
   for (auto& columns : cases) {
-    orthonormalise(columns, kRows, Key(1));
+    orthonormalise(columns, kRows, Key(1), spare);
     expect_orthonormal(columns, kRows);
   }
   std::vector<float> square(4);  // as many columns as rows
-  orthonormalise(square, 2, Key(1));
+  orthonormalise(square, 2, Key(1), spare);
   expect_orthonormal(square, 2);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "laconic/exchange/conversation.h"
 #include "laconic/recipes/outer.h"
 #include "tests/methods/courses.h"
 

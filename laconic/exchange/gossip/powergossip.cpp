@@ -60,7 +60,8 @@ class PowerGossip : public Mixer {
         next_(x_.size()) {
     cut();
     std::size_t products = 0;
-    for (const Matrix& m : matrices_) products += m.shape.rank * std::max(m.shape.rows, m.shape.cols);
+    for (const Matrix& m : matrices_)
+      products += m.shape.rank * std::max(m.shape.rows, m.shape.cols);
     for (const Slice& slice : plain_) products += slice.count;
     leg_of(products, 0);
     most_ = largest_frame(plan_, kOne);
@@ -194,11 +195,11 @@ class PowerGossip : public Mixer {
       const Key draws = edge_key(peer, m).fork(2).fork(step).fork(k);
       std::vector<float>& in = edge.in(m);
       if (!options_.warm) draw_normal(draws, in);
-      orthonormalise(in, in.size() / matrix.shape.rank, draws);
+      orthonormalise(in, in.size() / matrix.shape.rank, draws, columns_);
       products.resize(products.size() + edge.out(m).size());
       const auto out = std::span(products).last(edge.out(m).size());
       if (edge.transposed)
-        multiply_transposed(x, matrix.shape, in, out);
+        multiply_transposed(x, matrix.shape, in, out, sums_);
       else
         multiply(x, matrix.shape, in, out);
     }
@@ -288,6 +289,8 @@ class PowerGossip : public Mixer {
   Scratch scratch_;
   // Within a step: the model before and after an iteration, and the edges of the step.
   std::vector<float> x_, next_, theirs_;
+  Array<double> columns_;  // working memory of the factors
+  Array<float> sums_;
   std::vector<EdgeState> active_;
   std::vector<std::vector<float>> products_;
   std::vector<Buffer> frames_, in_;

@@ -1,0 +1,134 @@
+// Passes over the entries that a selector chooses from.
+#include "laconic/operators/entries.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+
+#include "laconic/kernels/axpy.h"
+#include "laconic/kernels/reduce.h"
+#include "laconic/operators/blocks.h"
+
+namespace laconic {
+
+void Picked::clear() {
+  positions.clear();
+  values.clear();
+}
+
+void Picked::add(std::uint32_t position, float value) {
+  positions.push_back(position);
+  values.push_back(value);
+}
+
+// x before it is scaled.
+const float* Entries::load(std::size_t from, std::size_t count, float* buffer) const {
+  return x_lies_in_left() ? source_.left.array() + from : source_.load(from, count, buffer);
+}
+
+void Entries::leave_all(std::size_t from, std::size_t count, const float* x) const {
+  float buffer[kBlock];
+  float* to = source_.left.place(from, count, buffer);
+  if (source_.c != 1)
+    kernels::scale(source_.c, x, {to, count});
+  else if (to == buffer)
+    to = const_cast<float*>(x);
+  else if (to != x)
+    std::copy_n(x, count, to);
+  source_.left.store(from, count, to);
+}
+
+bool Entries::collect(kernels::Bounds bounds, Picked& found) {
+  found.clear();
+  largest_ = 0;
+  const bool leaves = !source_.left.empty() && !left_written_;
+  float buffer[kBlock], scaled[kBlock];
+  for (std::size_t from = 0; from < size(); from += kBlock) {
+    const std::size_t count = std::min(kBlock, size() - from);
+    // What is to be left is x itself: it is made in its place.
+    const bool in_place = leaves && source_.c == 1;
+    const float* x = load(from, count, in_place ? source_.left.place(from, count, buffer) : buffer);
+    if (leaves) leave_all(from, count, x);
+    if (scale_ != 1) {
+      kernels::scale(scale_, x, {scaled, count});
+      x = scaled;
+    }
+    largest_ =
+        std::max(largest_, kernels::collect({x, count}, bounds, static_cast<std::uint32_t>(from),
+                                            found.positions, found.values));
+  }
+  left_written_ |= leaves;
+  return largest_ < kernels::kInfinity;
+}
+
+bool Entries::pass() {
+  const bool leaves = !source_.left.empty() && !left_written_;
+  std::atomic<std::uint32_t> largest = 0;
+  each_block(size(), pool_, [&](std::size_t from, std::size_t count) {
+    float buffer[kBlock];
+    const float* x = load(from, count, buffer);
+    if (leaves) leave_all(from, count, x);
+    const std::uint32_t mine = kernels::largest_magnitude({x, count});
+    for (auto seen = largest.load(); mine > seen && !largest.compare_exchange_weak(seen, mine);) {
+    }
+  });
+  left_written_ |= leaves;
+  largest_ = largest;
+  return largest_ < kernels::kInfinity;
+}
+
+std::span<const float> Entries::array() {
+  if (const float* x = source_.as_it_lies(); x && scale_ == 1) return {x, size()};
+  const bool leaves = scale_ == 1 && source_.c == 1 && source_.left.array();
+  float* to = leaves ? source_.left.array() : memory_.reset(size()).data();
+  each_block(size(), pool_, [&](std::size_t from, std::size_t count) {
+    const float* x = load(from, count, to + from);
+    if (scale_ != 1)
+      kernels::scale(scale_, x, {to + from, count});
+    else if (x != to + from)
+      std::copy_n(x, count, to + from);
+  });
+  left_written_ |= leaves;
+  return {to, size()};
+}
+
+void Entries::gather(std::span<const std::uint32_t> positions, Array<float>& values) const {
+  float* to = values.reset(positions.size()).data();
+  const float* lies = source_.as_it_lies();
+  if (!lies && x_lies_in_left()) lies = source_.left.array();
+  for (const std::uint32_t position : positions) {
+    float one;
+    *to++ = scale_ * (lies ? lies[position] : *source_.load(position, 1, &one));
+  }
+}
+
+void Entries::tally(Tally& counts) const {
+  float buffer[kBlock];
+  for (std::size_t from = 0; from < size(); from += kBlock) {
+    const std::size_t count = std::min(kBlock, size() - from);
+    const float* x = load(from, count, buffer);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(scale_ * x[i]);
+      ++(bits >> 31 ? counts.below : counts.above)[(bits & 0x7fffffffU) >> 20];
+    }
+  }
+}
+
+void Entries::leave(std::span<const std::uint32_t> positions, std::span<float> values) {
+  if (source_.left.empty()) return;
+  const float* lies = source_.as_it_lies();
+  if (!lies && x_lies_in_left()) lies = source_.left.array();
+  for (std::size_t j = 0; j < positions.size(); ++j) {
+    float one;
+    const float x = lies ? lies[positions[j]] : *source_.load(positions[j], 1, &one);
+    values[j] = source_.c * (x - values[j]);
+  }
+  if (!left_written_)
+    each_block(size(), pool_, [&](std::size_t from, std::size_t count) {
+      float buffer[kBlock];
+      leave_all(from, count, load(from, count, buffer));
+    });
+  source_.left.scatter(positions, values.data());
+}
+
+}  // namespace laconic

@@ -327,8 +327,8 @@ void Aggregator::Driver::fail() {
   changed_.notify_all();
 }
 
-// Waits for the transport, and gives up on what takes too long.
-void Aggregator::Driver::rest() {
+// Waits for the transport, until then at most, and gives up on what takes too long.
+void Aggregator::Driver::rest(Clock::time_point until) {
   const Timed timed(stats_.exchange_seconds);
   Transfer* first = voting_ && !voted_ && vote_.flies() ? &vote_ : nullptr;
   for (std::size_t i = 0; i < formed_; ++i) {
@@ -337,9 +337,9 @@ void Aggregator::Driver::rest() {
       first = &transfer;
   }
   if (!first) return;
-  if (std::chrono::steady_clock::now() >= first->due)
+  if (Clock::now() >= first->due)
     throw transport_.lost(*first, {first->due, setup_.timeout_seconds, first->operation});
-  transport_.idle(first->due);
+  transport_.idle(std::min(first->due, until));
 }
 
 bool Aggregator::Driver::waits_for_transport() const {
@@ -348,7 +348,7 @@ bool Aggregator::Driver::waits_for_transport() const {
                      [](const auto& flight) { return flight->state == State::flying; });
 }
 
-std::chrono::steady_clock::time_point Aggregator::Driver::due() const {
+Aggregator::Driver::Clock::time_point Aggregator::Driver::due() const {
   return Deadline::in(setup_.timeout_seconds, "").at;
 }
 

@@ -1,7 +1,8 @@
 // One-sided faults between processes: whatever goes wrong with one message of one rank, all ranks
 // have made the same steps.
-#include "tests/exchange/faults.h"
+#include "laconic/codecs/crc32c.h"
 #include "laconic/transports/mpi.h"
+#include "tests/exchange/faults.h"
 
 namespace laconic::testing {
 namespace {

@@ -29,4 +29,8 @@ void Buckets::ready(std::size_t tensor,
   while (next_ < buckets_.size() && missing_[next_] == 0) full(buckets_[next_++]);
 }
 
+void Buckets::rest(const std::function<void(std::span<const std::size_t>)>& full) {
+  while (next_ < buckets_.size()) full(buckets_[next_++]);
+}
+
 }  // namespace laconic::trainer

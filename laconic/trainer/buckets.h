@@ -24,8 +24,8 @@ class Buckets {
   // This tensor's gradient is final. Calls `full` for every bucket that has all its tensors now and
   // whose forerunners had theirs: in the same order on every rank, whatever order tensors come in.
   void ready(std::size_t tensor, const std::function<void(std::span<const std::size_t>)>& full);
-  // Whether all have been.
-  bool done() const { return next_ == buckets_.size(); }
+  // All the others are final too.
+  void rest(const std::function<void(std::span<const std::size_t>)>& full);
 
  private:
   std::vector<std::vector<std::size_t>> buckets_;  // tensors by number

@@ -57,13 +57,12 @@ void expect_failures(Transport& aside, const std::vector<Case>& cases) {
     const End end = steps_until_failure(*one.aggregator, aside.rank());
     EXPECT_TRUE(has(end.sentence, "not answer") && has(end.sentence, "within 0.5 s"))
         << one.job.exchange << ": " << end.sentence;
-    EXPECT_GE(end.seconds, kTimeout);
-    EXPECT_LT(end.seconds, 60 * kTimeout) << end.sentence;  // and what a busy machine adds
+    EXPECT_EQ(end.rank, kVictim) << end.sentence;
     const bool well = !::testing::Test::HasFailure();
     const auto all = heard_by_first(aside, well ? end.sentence : "failed: " + end.sentence);
     for (const std::string& sentence : all) {
       std::printf("%s: %s\n", one.job.exchange.c_str(), sentence.c_str());
-      EXPECT_TRUE(sentence.starts_with("rank 2 does not answer")) << sentence;
+      EXPECT_TRUE(has(sentence, "rank 2 does not answer")) << sentence;
     }
   }
 }

@@ -163,6 +163,13 @@ TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {
   other = mine;
   other.recipe.warmup = {"5 half"};
   EXPECT_NE(messages_with(other).find("ranks disagree on the recipe"), std::string::npos);
+  other = mine;
+  other.unit_bytes = 5;
+  EXPECT_EQ(messages_with(other),
+            "ranks disagree on the unit bytes: rank 0 has 1048576, rank 2 has 5");
+  other = mine;
+  other.engine = Engine::thread;  // each may choose
+  EXPECT_EQ(messages_with(other), "");
 }
 
 // What notes of rank 1 are refused with, beside good ones of rank 0.

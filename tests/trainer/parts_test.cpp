@@ -272,15 +272,22 @@ TEST(Buckets, AreFullInOneOrder) {
       Lists full;
       buckets.begin();
       for (std::size_t i = 0; i < order.size(); ++i) {
-        EXPECT_FALSE(buckets.done());
         buckets.ready(order[i], [&](std::span<const std::size_t> bucket) {
           full.emplace_back(bucket.begin(), bucket.end());
           for (const std::size_t tensor : bucket)  // all of it has come
             EXPECT_LE(std::ranges::find(order, tensor) - order.begin(), static_cast<long>(i));
         });
       }
+      const auto put = [&](std::span<const std::size_t> bucket) {
+        full.emplace_back(bucket.begin(), bucket.end());
+      };
+      buckets.rest(put);
       EXPECT_EQ(full, buckets.all());
-      EXPECT_TRUE(buckets.done());
+      full.clear();
+      buckets.begin();
+      buckets.ready(order[0], put);
+      buckets.rest(put);
+      EXPECT_EQ(full, buckets.all());
     } while (std::ranges::next_permutation(order).found);
   }
 }

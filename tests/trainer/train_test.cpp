@@ -69,6 +69,23 @@ TEST(Train, ResumingEqualsNotHavingStopped) {
   }
 }
 
+// Bytes that leave together, threads, and who moves them change nothing in the model.
+TEST(Train, BucketsAndThreadsChangeNothing) {
+  for (const char* recipe : {"dense", "natural-feedback", "powersgd", "natural-bidirectional"}) {
+    const Folder plain("plain");
+    Settings settings = small(recipe, 12);
+    settings.bucket_bytes = 0;
+    train(settings, kData, {.folder = plain.path()}, {});
+    for (const std::uint64_t bytes : {1, 500, 1 << 20}) {
+      const Folder folder("buckets");
+      settings.bucket_bytes = bytes;
+      settings.threads = bytes == 500 ? 2 : 1;
+      train(settings, kData, {.folder = folder.path(), .record = {0, 5}}, {});
+      EXPECT_EQ(folder.bytes("model.lac"), plain.bytes("model.lac")) << recipe << bytes;
+    }
+  }
+}
+
 TEST(Train, ARunIsNotOverwrittenNorMixedWithAnother) {
   const Folder folder("kept");
   train(small("natural", 5), kData, {.folder = folder.path()}, {});

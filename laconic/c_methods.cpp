@@ -45,8 +45,19 @@ Agreement agreement_of(const laconic_method_options& options) {
   return agreement;
 }
 
+// A rank that was given what cannot be tells those who wait for its notes.
+Agreement agreement_or_abort(Transport& transport, const laconic_method_options& options) {
+  try {
+    return agreement_of(options);
+  } catch (const Error& error) {
+    Conversation(transport, Deadline::in(kLongestTimeout, "agreement of ranks"))
+        .abort(transport.rank(), error.what());
+    throw;
+  }
+}
+
 laconic_method method_of(Transport& transport, const laconic_method_options& options) {
-  Agreement agreement = agreement_of(options);
+  Agreement agreement = agreement_or_abort(transport, options);
   const Places places(agreement.model);
   laconic_method made{std::move(agreement), places, nullptr};
   std::vector<float> start;

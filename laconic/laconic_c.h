@@ -290,7 +290,8 @@ LACONIC_API laconic_status laconic_recipe_check(const char* recipe);
 // ---- Transports: how ranks reach each other ----
 
 // One rank's end. It must outlive the methods made on it; several may use it if their steps do not
-// overlap. Freeing it is leaving: whoever waits for this rank is told at once.
+// overlap. Freeing it is leaving. Whoever waits for a rank that leaves, or whose step fails, is
+// told at once; but over callbacks, which cannot be interrupted, only by the time-out.
 typedef struct laconic_transport laconic_transport;
 
 LACONIC_API void laconic_transport_free(laconic_transport* transport);
@@ -387,7 +388,8 @@ typedef struct laconic_method_options {
 typedef struct laconic_method laconic_method;
 
 // All ranks call it, and compare what they were given: where they differ, all get LACONIC_USAGE and
-// laconic_last_rank says who is unlike rank 0. Copies the options.
+// laconic_last_rank says who is unlike rank 0. Where one is given what cannot be, the others get
+// its sentence. All may then try again. Copies the options.
 LACONIC_API laconic_status laconic_method_create(laconic_transport* transport,
                                                  const laconic_method_options* options,
                                                  laconic_method** method);

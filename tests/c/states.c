@@ -278,6 +278,26 @@ static void* disagree(void* self) {
   return NULL;
 }
 
+// One rank is given what cannot be: the others do not wait for it, and all can try again.
+static void* fail_alone(void* self) {
+  const Rank* rank = self;
+  laconic_method_options options = options_of(rank->rank == 1 ? "soup" : "natural");
+  laconic_method* method = NULL;
+  if (rank->rank == 1) {
+    CHECK_FAILS(laconic_method_create(rank->transport, &options, &method), LACONIC_USAGE,
+                "no recipe 'soup'");
+  } else {
+    CHECK_FAILS(laconic_method_create(rank->transport, &options, &method), LACONIC_TRANSPORT,
+                "rank 1 cannot go on: no recipe 'soup'");
+    CHECK(laconic_last_rank() == 1);
+  }
+  options.recipe = "natural";
+  method = method_on(rank->transport, &options);
+  train(method, rank->rank, 1);
+  laconic_method_free(method);
+  return NULL;
+}
+
 void test_states(void) {
   by_name();
   as_a_frame();
@@ -285,5 +305,6 @@ void test_states(void) {
   redistribute();
   change_transport();
   run_in_group(disagree, NULL);
+  run_in_group(fail_alone, NULL);
   run_on_hub(disagree, NULL);
 }

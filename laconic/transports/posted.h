@@ -34,6 +34,13 @@ class Posted {
     return unlink(from, tag, [](const Message&) { return true; });
   }
 
+  bool has(int from, const Tag& tag) {
+    if (count_ == 0) return false;
+    for (Message* message = *chain_of(from, tag); message; message = message->next)
+      if (message->from == from && message->tag == tag) return true;
+    return false;
+  }
+
   bool remove(const Message& message) {
     return unlink(message.from, message.tag, [&](const Message& m) { return &m == &message; });
   }

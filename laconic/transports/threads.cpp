@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kAnybody = -2;
 constexpr std::size_t kShort = 256;  // bytes of a message that is copied at once
+constexpr int kCopiesAtFirst = 64;   // of a rank; more are made when more are needed
 
 // A message that lies at its receiver's place.
 struct Copied : Message {
@@ -30,6 +31,13 @@ struct Place {
   Posted posted;  // for this rank, not yet taken
   std::vector<std::unique_ptr<Copied>> copies;
   std::vector<Copied*> unused;  // of them
+
+  void add_copy() {
+    copies.push_back(std::make_unique<Copied>());
+    unused.reserve(copies.size());
+    unused.push_back(copies.back().get());
+  }
+
   Attempts attempts;
   bool news = false;       // something has happened since the last idle
   int awaited = kAnybody;  // who alone can make news
@@ -49,7 +57,10 @@ struct Place {
 };
 
 struct Group {
-  explicit Group(int size) : places(static_cast<std::size_t>(size)) {}
+  explicit Group(int size) : places(static_cast<std::size_t>(size)) {
+    for (Place& place : places)
+      for (int i = 0; i < std::min(4 * size, kCopiesAtFirst); ++i) place.add_copy();
+  }
   std::vector<Place> places;
 };
 
@@ -159,7 +170,9 @@ class Threads : public Transport {
     const Outstanding of = outstanding(transfer);
     try {
       mine().attempts.check(transfer.tag().attempt);
-      if (at(of.peer).left) throw failure(of, "", transfer.operation);
+      // What it posted before it left counts: it may have come since `find` looked.
+      if (at(of.peer).left && !(of.sends && mine().posted.has(of.peer, transfer.tag())))
+        throw failure(of, "", transfer.operation);
     } catch (const TransportError& error) {
       mine().needs = blames_ = error.rank();
       throw;
@@ -211,11 +224,7 @@ class Threads : public Transport {
 
   // With the place's mutex held.
   static Message& copy_at(Place& place, const Message& message) {
-    if (place.unused.empty()) {
-      place.copies.push_back(std::make_unique<Copied>());
-      place.unused.reserve(place.copies.size());
-      place.unused.push_back(place.copies.back().get());
-    }
+    if (place.unused.empty()) place.add_copy();
     Copied& copy = *place.unused.back();
     place.unused.pop_back();
     static_cast<Message&>(copy) = message;

@@ -77,12 +77,12 @@ inline std::uint16_t place_of(std::string_view spec) {
   return static_cast<std::uint16_t>(hash ^ hash >> 16);
 }
 
-// The example or pair whose place is the next one at or after `selector`, so that a corpus keeps
+// The example or chain whose place is the next one at or after `selector`, so that a corpus keeps
 // its meaning when operators are added.
 inline const Operator& operator_at(std::uint16_t selector) {
   static const auto operators = [] {
     std::vector<Operator> all;
-    for (const auto& specs : {example_specs(), pair_specs()})
+    for (const auto& specs : {example_specs(), chain_specs()})
       for (const auto& spec : specs) all.push_back(parse_operator(spec));
     return all;
   }();

@@ -45,7 +45,4 @@ inline std::vector<float> gossip_start(int rank) {
   return model;
 }
 
-// Where lengths travel first, they are the only messages of eight bytes.
-inline bool is_length(std::size_t bytes) { return bytes == sizeof(std::uint64_t); }
-
 }  // namespace laconic::fuzz

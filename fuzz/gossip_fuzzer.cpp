@@ -12,29 +12,36 @@ class Script : public Transport {
  public:
   Script(Input in, bool mends) : in_(in), mends_(mends) {}
 
+  ~Script() override { cancel_all(); }
+
   int rank() const override { return 0; }
   int size() const override { return 2; }
+  std::uint64_t open_attempt() override { return ++attempts_; }
+  void abort(std::uint64_t, int, std::string_view) override {}
+  void poison(int, std::string_view) override {}
+  void idle(std::chrono::steady_clock::time_point) override {}
+  TransportError lost(Transfer&, const Deadline&) override { return TransportError("lost", 1); }
 
  protected:
-  void do_exchange(std::span<const Send>, std::span<const Receive> receives,
-                   const Deadline&) override {
-    for (const Receive& receive : receives) {
-      if (is_length(receive.bytes.size())) {
-        take_frame();
-        store(receive.bytes.data(), static_cast<std::uint64_t>(next_.size()));
-      } else if (sized_) {
-        std::ranges::copy(next_, receive.bytes.begin());
-      } else {
+  void do_close(std::uint64_t) override {}
+  void do_start(Transfer&) override {}
+  void do_cancel(Transfer&) noexcept override {}
+
+  bool do_test(Transfer& transfer) override {
+    for (const Receive& receive : transfer.receives) {
+      if (receive.into)
+        take_frame(receive, transfer.operation);
+      else
         take_codes(receive.bytes);
-      }
     }
+    return true;
   }
 
  private:
-  void take_frame() {
+  void take_frame(const Receive& receive, std::string_view operation) {
     const ByteView bytes = in_.take(in_.take<std::uint16_t>());
-    next_ = mends_ ? mended(bytes) : std::vector<std::uint8_t>(bytes.begin(), bytes.end());
-    sized_ = true;
+    const auto message = mends_ ? mended(bytes) : std::vector(bytes.begin(), bytes.end());
+    std::ranges::copy(message, receive.room_for(message.size(), operation).begin());
   }
 
   // A message whose length both ends know, with a checksum at its end.
@@ -47,8 +54,8 @@ class Script : public Transport {
   }
 
   Input in_;
-  bool mends_, sized_ = false;
-  std::vector<std::uint8_t> next_;
+  bool mends_;
+  std::uint64_t attempts_ = 0;
 };
 
 bool same(std::span<const float> a, std::span<const float> b) {

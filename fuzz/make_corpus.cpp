@@ -19,6 +19,7 @@
 #include "laconic/memory/memory.h"
 #include "laconic/recipes/recipe.h"
 #include "laconic/transports/threads.h"
+#include "laconic/transports/wrapped.h"
 
 namespace laconic::fuzz {
 namespace {
@@ -201,33 +202,29 @@ void codec_seeds(const Folder& folder) {
   code_seeds(folder);
 }
 
-// Keeps what a rank sends, but for lengths.
-class Recorder : public Transport {
+// Keeps what a rank sends.
+class Recorder : public WrappedTransport {
  public:
-  explicit Recorder(Transport& inner) : inner_(inner) {}
+  using WrappedTransport::WrappedTransport;
+  ~Recorder() override { cancel_all(); }
 
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
   const std::vector<Buffer>& sent() const { return sent_; }
 
  protected:
-  void do_exchange(std::span<const Send> sends, std::span<const Receive> receives,
-                   const Deadline& deadline) override {
-    for (const Send& send : sends)
-      if (!is_length(send.bytes.size())) sent_.emplace_back().append(send.bytes);
-    inner_.exchange(sends, receives, deadline);
+  void do_start(Transfer& transfer) override {
+    for (const Send& send : transfer.sends) sent_.emplace_back().append(send.bytes);
+    WrappedTransport::do_start(transfer);
   }
 
  private:
-  Transport& inner_;
   std::vector<Buffer> sent_;
 };
 
 // What rank 1 really sends to rank 0 in a round, by every mixer.
 void gossip_seeds(const Folder& folder) {
   for (const auto& spec : gossip_specs()) {
-    const auto ends = make_thread_transports(2);
-    Recorder recorder(*ends[1]);
+    auto ends = make_thread_transports(2);
+    Recorder recorder(std::move(ends[1]));
     {
       const auto run = [&](Transport& end) {
         auto model = gossip_start(end.rank());

@@ -1,6 +1,8 @@
 // What the files of the C ABI share: exceptions to status, arguments checked, structs of any age
-// read and written.
+// read and written, handles that end at a fork.
 #pragma once
+
+#include <sys/types.h>
 
 #include <algorithm>
 #include <exception>
@@ -9,6 +11,22 @@
 #include "laconic/laconic.h"
 #include "laconic/laconic_c.h"
 
+namespace laconic::c {
+
+// The process that has made a handle. Threads and peers do not come along when it forks: in the
+// child such a handle refuses everything and is never freed.
+class Maker {
+ public:
+  Maker();
+  bool is_here() const;
+  void require_here(const std::string& name) const;
+
+ private:
+  pid_t process_;
+};
+
+}  // namespace laconic::c
+
 struct laconic_operator {
   laconic::Operator op;
 };
@@ -16,6 +34,12 @@ struct laconic_operator {
 struct laconic_scratch {
   laconic::Scratch scratch;
   laconic::Buffer out = {};  // what is copied to the caller's buffer once its size is known
+  laconic::c::Maker maker = {};
+};
+
+struct laconic_transport {
+  std::unique_ptr<laconic::Transport> end;
+  laconic::c::Maker maker = {};
 };
 
 namespace laconic::c {
@@ -23,11 +47,12 @@ namespace laconic::c {
 // The calling thread's sentence: a fixed array, so that telling of a lack of memory takes none.
 struct LastError {
   char text[2048] = "";
+  int rank = kNobody;  // at fault
   bool fresh = false;  // written since somebody cleared this
 };
 LastError& last_error();
 
-void remember(const char* text);
+void remember(const char* text, int rank = kNobody);
 
 template <class Work>
 laconic_status guard(Work work) {
@@ -35,7 +60,7 @@ laconic_status guard(Work work) {
     work();
     return LACONIC_OK;
   } catch (const Error& error) {
-    remember(error.what());
+    remember(error.what(), error.rank());
     return static_cast<laconic_status>(error.status());
   } catch (const std::bad_alloc&) {
     remember("out of memory");
@@ -65,9 +90,16 @@ laconic_status create(Handle** out, const char* name, Make make) {
   });
 }
 
+template <class Handle>
+void destroy(Handle* handle) {
+  if (handle && handle->maker.is_here()) delete handle;
+}
+
+// Of a handle also that this process has made it.
 template <class T>
 T& need(T* pointer, const std::string& name) {
   if (!pointer) throw UsageError("argument '" + name + "' is NULL");
+  if constexpr (requires { pointer->maker; }) pointer->maker.require_here(name);
   return *pointer;
 }
 
@@ -89,8 +121,14 @@ inline ByteView view(const void* bytes, std::size_t size) {
   return array(static_cast<const std::uint8_t*>(bytes), size, "bytes");
 }
 
+// 0 stands for a minute.
+double need_timeout(double seconds);
+
 // Copies to the caller's buffer. `size` is what is needed, also when the capacity is too small.
 void deliver(ByteView bytes, void* buffer, std::size_t capacity, std::size_t& size);
+
+// The same, but that a NULL buffer only asks for the size.
+void deliver_or_measure(ByteView bytes, void* buffer, std::size_t capacity, std::size_t* size);
 
 // The extents, whose product fits in memory sizes.
 std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t ndim,
@@ -123,5 +161,8 @@ void write_struct(T value, T* to, const char* name) {
   std::memcpy(bytes, &value, known);
   std::memset(bytes + known, 0, size - known);
 }
+
+// A built-in recipe's name, a file's name that ends in .json, or JSON text.
+Recipe recipe_of(const char* text, const char* name);
 
 }  // namespace laconic::c

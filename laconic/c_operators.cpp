@@ -12,7 +12,7 @@ laconic_status laconic_scratch_create(unsigned threads, laconic_scratch** scratc
   return create(scratch, "scratch", [&] { return laconic_scratch{Scratch(threads)}; });
 }
 
-void laconic_scratch_free(laconic_scratch* scratch) { delete scratch; }
+void laconic_scratch_free(laconic_scratch* scratch) { destroy(scratch); }
 
 laconic_status laconic_operator_parse(const char* spec, laconic_operator** op) {
   return create(op, "op", [&] { return laconic_operator{parse_operator(&need(spec, "spec"))}; });

@@ -2,6 +2,8 @@
 // arguments, calls the library and turns exceptions into a status.
 #include "laconic/laconic_c.h"
 
+#include <unistd.h>
+
 #include "laconic/c_guard.h"
 
 namespace laconic::c {
@@ -17,12 +19,28 @@ LastError& last_error() {
 }
 
 // The text may be the last error itself.
-void remember(const char* text) {
+void remember(const char* text, int rank) {
   LastError& error = last_error();
   const std::size_t size = std::min(std::strlen(text), sizeof error.text - 1);
   std::memmove(error.text, text, size);
   error.text[size] = '\0';
+  error.rank = rank;
   error.fresh = true;
+}
+
+Maker::Maker() : process_(getpid()) {}
+
+bool Maker::is_here() const { return getpid() == process_; }
+
+void Maker::require_here(const std::string& name) const {
+  if (!is_here())
+    throw UsageError("'" + name + "' is of process " + std::to_string(process_) +
+                     ", which has forked this one; allowed: handles made here");
+}
+
+double need_timeout(double seconds) {
+  constexpr double kMinute = 60;
+  return seconds == 0 ? kMinute : Deadline::in(seconds, "").seconds;
 }
 
 void deliver(ByteView bytes, void* buffer, std::size_t capacity, std::size_t& size) {
@@ -31,6 +49,16 @@ void deliver(ByteView bytes, void* buffer, std::size_t capacity, std::size_t& si
     throw UsageError("the buffer has " + std::to_string(capacity) +
                      " bytes; needed: " + std::to_string(size));
   if (size > 0) std::memcpy(buffer, bytes.data(), size);
+}
+
+void deliver_or_measure(ByteView bytes, void* buffer, std::size_t capacity, std::size_t* size) {
+  need(size, "size") = bytes.size();
+  if (buffer) deliver(bytes, buffer, capacity, *size);
+}
+
+Recipe recipe_of(const char* text, const char* name) {
+  const std::string given = &need(text, name);
+  return given.starts_with('{') ? read_recipe(given) : find_recipe(given);
 }
 
 std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t ndim,
@@ -79,6 +107,12 @@ Table table_of(const std::vector<Info>& infos) {
   return table;
 }
 
+Table table_of(const std::vector<Recipe>& recipes) {
+  Table table;
+  for (const Recipe& recipe : recipes) table.push_back({recipe.name, recipe.summary, ""});
+  return table;
+}
+
 Table table_of(const std::vector<std::string>& names) {
   Table table;
   for (const std::string& name : names) table.push_back({name, "", ""});
@@ -93,9 +127,11 @@ const Table& table_at(int kind) {
                                             table_of(transports()), table_of(example_specs())};
   if (kind >= 0 && static_cast<std::size_t>(kind) < tables.size())
     return tables[static_cast<std::size_t>(kind)];
+  static const Table of_recipes = table_of(recipes());
+  if (kind == LACONIC_RECIPES) return of_recipes;
   if (kind != LACONIC_CPUS)
     throw UsageError("no laconic_kind " + std::to_string(kind) + "; known: 0 to " +
-                     std::to_string(LACONIC_CPUS));
+                     std::to_string(LACONIC_RECIPES));
   static const Table cpus = table_of(cpu_targets());
   return cpus;
 }
@@ -116,6 +152,8 @@ using namespace laconic;
 using namespace laconic::c;
 
 const char* laconic_last_error(void) { return last_error().text; }
+
+int laconic_last_rank(void) { return last_error().rank; }
 
 void laconic_set_error(const char* text) { remember(text ? text : ""); }
 
@@ -148,4 +186,17 @@ const char* laconic_cpu(void) {
       if (entry.name == name) return entry.name.c_str();
     throw SystemError("the instruction set '" + name + "' is not in the list");
   });
+}
+
+laconic_status laconic_recipe_json(const char* recipe, char* buffer, size_t capacity,
+                                   size_t* size) {
+  return guard([&] {
+    const std::string text = write_recipe(recipe_of(recipe, "recipe"));
+    const ByteView with_zero(reinterpret_cast<const std::uint8_t*>(text.c_str()), text.size() + 1);
+    deliver_or_measure(with_zero, buffer, capacity, size);
+  });
+}
+
+laconic_status laconic_recipe_check(const char* recipe) {
+  return guard([&] { check_recipe(recipe_of(recipe, "recipe")); });
 }

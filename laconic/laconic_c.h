@@ -28,16 +28,18 @@
 //     return status;
 //   }
 //
-// In training, laconic_average does this for every slice and every rank over a transport of the
-// caller's.
+// In training, a method does this for every slice and every rank over a transport, part by part
+// while the rest of the gradient is still being computed: see laconic_begin.
 //
 // Rules for all functions. Whoever creates a handle frees it; freeing NULL does nothing. Handles
 // written through an out pointer are NULL when the function fails. Texts are UTF-8 and end in a
 // zero byte; those given to a function are only read during the call, and so are arrays unless said
 // otherwise. No pointer may be NULL unless said otherwise; a NULL array of 0 entries is fine. A
-// handle is used by one thread at a time, except operators and frames, which never change. Structs
-// with a struct_size must have it set to their sizeof and every field they do not use set to 0:
-// fields are only ever added at the end, so older programs keep working.
+// handle is used by one thread at a time, except operators and frames, which never change, and
+// where said otherwise. Structs with a struct_size must have it set to their sizeof and every field
+// they do not use set to 0: fields are only ever added at the end, so older programs keep working.
+// After a fork the child can use operators and frames; other handles of its parent's answer
+// LACONIC_USAGE there, and freeing them does nothing.
 #pragma once
 
 #include <stddef.h>
@@ -68,13 +70,16 @@ typedef enum laconic_status {
 // thread's next failure.
 LACONIC_API const char* laconic_last_error(void);
 
+// The rank at fault of the calling thread's last failure; -1: not known, or nobody's.
+LACONIC_API int laconic_last_rank(void);
+
 // Sets the calling thread's sentence: for callbacks, before they return a failure. NULL clears it.
 LACONIC_API void laconic_set_error(const char* text);
 
 // ---- Versions ----
 
 // The interface of this header. It changes only when a program must be compiled again.
-#define LACONIC_ABI 1
+#define LACONIC_ABI 2
 
 // The interface of the library that was loaded: must equal LACONIC_ABI.
 LACONIC_API unsigned laconic_abi(void);
@@ -95,6 +100,7 @@ typedef enum laconic_kind {
   LACONIC_TRANSPORTS = 4,
   LACONIC_EXAMPLES = 5,  // operator specs that every test of all operators runs
   LACONIC_CPUS = 6,      // the instruction sets of this machine, best first
+  LACONIC_RECIPES = 7,   // the built-in ones: whole methods by name
 } laconic_kind;
 
 // How many there are of a laconic_kind; 0 for a number that is none.
@@ -266,7 +272,29 @@ LACONIC_API laconic_status laconic_frame_check(const laconic_frame* frame,
 LACONIC_API laconic_status laconic_frame_add(const laconic_frame* frame, float weight, float* y,
                                              size_t count, laconic_scratch* scratch);
 
+// ---- Recipes: whole methods as text ----
+
+// In all functions a recipe is the name of a built-in one (LACONIC_RECIPES), the name of a file
+// that ends in .json, or, when it begins with '{', JSON text such as
+//   {"name": "mine", "op": "topk:0.01+qsgd:4", "memory": "feedback", "exchange": "sharded"}
+
+// Writes a recipe as JSON, with everything that may be left out, and a zero byte into the caller's
+// buffer. With a NULL buffer only *size is set: what is needed. When the capacity is too small, the
+// result is LACONIC_USAGE and *size what is needed.
+LACONIC_API laconic_status laconic_recipe_json(const char* recipe, char* buffer, size_t capacity,
+                                               size_t* size);
+
+// LACONIC_USAGE names what is wrong with a recipe and what is allowed.
+LACONIC_API laconic_status laconic_recipe_check(const char* recipe);
+
 // ---- Transports: how ranks reach each other ----
+
+// One rank's end. It must outlive the methods made on it; several may use it if their steps do not
+// overlap. Freeing it is leaving. Whoever waits for a rank that leaves, or whose step fails, is
+// told at once; but over callbacks, which cannot be interrupted, only by the time-out.
+typedef struct laconic_transport laconic_transport;
+
+LACONIC_API void laconic_transport_free(laconic_transport* transport);
 
 typedef struct laconic_send {
   int to;
@@ -280,13 +308,15 @@ typedef struct laconic_receive {
   size_t size;
 } laconic_receive;
 
-// What the caller provides. Callbacks run in the thread that calls laconic_average. They return 0
-// only when all is done; any other number fails the step with LACONIC_TRANSPORT and the sentence
-// left by laconic_set_error. They must give up after timeout_seconds; `operation` says for what
-// they wait, such as "all_gather of frames".
-typedef struct laconic_transport {
+// What a program provides that has its own messaging. Callbacks run one at a time: in the thread
+// that creates a method, and in steps in the engine's (laconic_engine). They return 0 only when all
+// is done; any other number fails the step with LACONIC_TRANSPORT and the sentence left by
+// laconic_set_error. They must give up after timeout_seconds; `operation` says for what they wait,
+// such as "average of gradients". After one has failed, steps can only go on if each message
+// arrived whole or not at all.
+typedef struct laconic_callbacks {
   size_t struct_size;
-  void* self;  // handed to the callbacks
+  void* self;  // handed to the callbacks; outlives the transport
   int rank, size;
   // Starts all sends and receives, then waits for all of them, so that no order among ranks can
   // deadlock. Messages between two ranks arrive in the order sent. May be NULL when size is 1.
@@ -297,96 +327,262 @@ typedef struct laconic_transport {
   // exchange.
   int (*all_reduce_float)(void* self, float* values, size_t count, double timeout_seconds,
                           const char* operation);
-} laconic_transport;
+} laconic_callbacks;
+
+// Copies the struct.
+LACONIC_API laconic_status laconic_transport_from_callbacks(const laconic_callbacks* callbacks,
+                                                            laconic_transport** transport);
 
 // Ranks as threads of one process: for tests and for training on one machine.
 typedef struct laconic_thread_group laconic_thread_group;
 
 LACONIC_API laconic_status laconic_thread_group_create(int size, laconic_thread_group** group);
 
-// Fills in the transport of one rank, for one thread. It is the group's and ends when the rank
-// leaves.
+// One rank's end, which can be had once. Different ranks' may be asked for at the same time. It
+// does not need the group any more.
 LACONIC_API laconic_status laconic_thread_group_transport(laconic_thread_group* group, int rank,
-                                                          laconic_transport* transport);
+                                                          laconic_transport** transport);
 
-// A rank that stops tells the others: whoever waits for it fails at once instead of after the
-// timeout. To be called by the rank's own thread, after its aggregator is freed or used no more.
-LACONIC_API laconic_status laconic_thread_group_leave(laconic_thread_group* group, int rank);
-
-// After all aggregators on it are freed or used no more.
+// Ranks whose transports were not asked for have left.
 LACONIC_API void laconic_thread_group_free(laconic_thread_group* group);
 
-// ---- Aggregators: every rank's gradient to their mean ----
+// Ranks as processes of MPI, over a duplicate of a communicator given by MPI_Comm_c2f(comm): all
+// its ranks call this, and wait for each other up to timeout_seconds (0: 60). MPI is the caller's
+// to start, with MPI_THREAD_SERIALIZED unless the methods' engine is LACONIC_ENGINE_CALLERS, and to
+// end after the transport is freed. LACONIC_USAGE where the library is built without MPI.
+LACONIC_API laconic_status laconic_mpi_transport(int fortran_communicator, double timeout_seconds,
+                                                 laconic_transport** transport);
 
-// One tensor of the model. Tensors lie one after the other in the flat gradient, in the order
-// given.
+// ---- Methods: a recipe at work on one rank ----
+
+// One tensor of the model. In all functions "per tensor" means an array of as many pointers as the
+// model has tensors, in the order given here.
 typedef struct laconic_tensor {
-  const char* name;
+  const char* name;  // no two have the same
   size_t ndim;
   const uint64_t* shape;
 } laconic_tensor;
 
-// All but timeout and threads must be the same on all ranks.
-typedef struct laconic_options {
+// Who moves what was submitted.
+typedef enum laconic_engine {
+  LACONIC_ENGINE_THREAD = 0,   // a thread of the method's own, while the caller computes
+  LACONIC_ENGINE_CALLERS = 1,  // whoever calls laconic_submit, _poll, _wait and _finish, meanwhile
+} laconic_engine;
+
+// All but timeout, threads and engine must be the same on all ranks.
+typedef struct laconic_method_options {
   size_t struct_size;
-  const char* exchange;      // who talks to whom; NULL: "gather"
-  const char* op;            // an operator's spec
-  const char* memory;        // what a rank remembers; NULL: "none"
-  const char* layout;        // how the model is cut; NULL: "tensor"
-  const char* const* rules;  // operators for some tensors, as "name=*.bias,max=1024,op=identity"
-  size_t rule_count;
+  const char* recipe;
   const laconic_tensor* tensors;
   size_t tensor_count;
+  // The parameters before the first step, per tensor. NULL: not compared by the ranks; local steps
+  // (a delay or an outer optimiser) need them.
+  const float* const* start;
   uint64_t seed;
-  double timeout_seconds;  // of one step's waits; 0: 60
-  unsigned threads;        // for compression; 0: 1
-} laconic_options;
+  double timeout_seconds;  // of a transfer; 0: 60
+  unsigned threads;        // for compression; 0: 1. How many there are changes no byte.
+  int engine;              // a laconic_engine
+  size_t unit_bytes;       // parts with less gradient travel with the next one; 0: 2^20
+} laconic_method_options;
 
-typedef struct laconic_aggregator laconic_aggregator;
+typedef struct laconic_method laconic_method;
 
-// Copies transport and options; what transport->self points to must outlive the aggregator.
-LACONIC_API laconic_status laconic_aggregator_create(const laconic_transport* transport,
-                                                     const laconic_options* options,
-                                                     laconic_aggregator** aggregator);
-LACONIC_API void laconic_aggregator_free(laconic_aggregator* aggregator);
+// All ranks call it, and compare what they were given: where they differ, all get LACONIC_USAGE and
+// laconic_last_rank says who is unlike rank 0. Where one is given what cannot be, the others get
+// its sentence. All may then try again. Copies the options.
+LACONIC_API laconic_status laconic_method_create(laconic_transport* transport,
+                                                 const laconic_method_options* options,
+                                                 laconic_method** method);
 
-// What some methods need to know about the step.
+// Within a step it ends the step on all ranks.
+LACONIC_API void laconic_method_free(laconic_method* method);
+
+// Goes on over another transport, of which this is also the same rank of as many, with all that is
+// remembered. All ranks call it, between steps. When it fails, the method is as before. With
+// another number of ranks: laconic_states_redistribute.
+LACONIC_API laconic_status laconic_method_set_transport(laconic_method* method,
+                                                        laconic_transport* transport);
+
+// 1: gradients are averaged, by laconic_begin ... laconic_finish or laconic_average. 0: they stay
+// with their rank, as with local steps and mixers, and there are laconic_before_update and
+// laconic_after_update. Calling the others is LACONIC_USAGE.
+LACONIC_API laconic_status laconic_averages_gradients(const laconic_method* method, int* averages);
+
+// Whether all ranks hold the same parameters now, bit for bit.
+LACONIC_API laconic_status laconic_replicas_equal(const laconic_method* method, int* equal);
+
+// Length of what is still owed to the model. A pass over it; not within a step.
+LACONIC_API laconic_status laconic_residual_norm(const laconic_method* method, double* norm);
+
+// ---- Steps ----
+
+// What methods are told about a step. step, scale and the recipe's use of lr are the same on all
+// ranks.
 typedef struct laconic_step {
   size_t struct_size;
-  uint64_t step;
-  float lr;
-  const float* parameters;  // as many as the gradient has entries, or NULL
+  uint64_t step;   // the host's number; random draws are keyed by it
+  float lr;        // the optimiser's, for memories that need it
+  float scale;     // what the gradients were multiplied by; 0: 1. What is remembered is unscaled.
+  uint32_t flags;  // the host's own; all ranks' together come back in the stats
+  // Per tensor or NULL, as of this step, for memories that look at them (gmc). The arrays stay
+  // until the step ends. Where gradients stay with their rank this is not looked at.
+  const float* const* parameters;
+  // The optimiser's, per tensor or NULL: only in laconic_after_update and laconic_finish_round, for
+  // memories that mask a rank's own.
+  float* const* momentum;
 } laconic_step;
 
 // What one step cost. Bytes are those that really crossed the transport.
 typedef struct laconic_stats {
   size_t struct_size;
-  uint64_t payload_bytes;  // of this rank's frame, without headers
-  uint64_t wire_bytes;     // of this rank's frame
-  uint64_t traffic_bytes;  // all this rank sent
-  uint64_t dense_bytes;    // the gradient as float32
-  double compress_seconds, exchange_seconds, decompress_seconds;
-  double residual_norm;
+  uint64_t payload_bytes;  // of this rank's frames, without headers
+  uint64_t wire_bytes;     // of this rank's frames
+  uint64_t traffic_bytes;  // all this rank sent, heads of messages and the vote included
+  uint64_t rounds;         // how often it waited for others
+  uint64_t dense_bytes;    // the gradient as it is
+  uint64_t up_bytes;       // of frames on their way to the mean, this rank's own
+  uint64_t down_bytes;     // of frames that brought this rank the mean
+  uint64_t vote_bytes;     // of the traffic, what the vote took
+  double compress_seconds, decompress_seconds;  // of one core
+  double exchange_seconds;                      // with nothing to do but wait for others
+  double exposed_seconds;                       // how long callers were held up by all of this
+  double update_seconds;                        // of the outer optimiser
+  uint32_t flags;                               // all ranks' laconic_step flags together
   int finite;  // 0: some rank's gradient held NaN or Inf, and the step was rolled back
 } laconic_stats;
 
-// In: this rank's gradient; out: the mean over ranks, equal bit for bit on every rank. All ranks
-// call it with the same step. When it fails, gradient and memory are as before. `stats` may be
-// NULL.
-LACONIC_API laconic_status laconic_average(laconic_aggregator* aggregator, float* gradient,
-                                           size_t count, const laconic_step* step,
-                                           laconic_stats* stats);
+// A step of a method that averages gradients:
+//
+//   laconic_begin(method, &step);
+//   while backward computes, from any thread, as soon as gradients are final:
+//     laconic_submit(method, &tensor, &gradient, NULL, 1, LACONIC_FLOAT32, NULL);
+//   laconic_finish(method, &stats);       the means stand where the gradients stood
+//   if (stats.finite) update the parameters
+//   laconic_commit(method);               or laconic_rollback, or the next laconic_begin, which
+//   commits
+//
+// When a function of these fails with LACONIC_DATA, LACONIC_SYSTEM or LACONIC_TRANSPORT, the step
+// has ended on all ranks: what is remembered is as before, the gradients are undefined, and after
+// laconic_finish, which fails with the same sentence, laconic_begin tries again.
 
-// Writes what this rank remembers into the caller's buffer, by tensor name. With a NULL buffer only
-// *size is set: what is needed. When the capacity is too small, the result is LACONIC_USAGE and
-// *size what is needed.
-LACONIC_API laconic_status laconic_aggregator_save(const laconic_aggregator* aggregator,
-                                                   void* buffer, size_t capacity, size_t* size);
+// Starts a step, which all ranks do with the same step->step. A step before it that ended well and
+// of which nothing was said is committed.
+LACONIC_API laconic_status laconic_begin(laconic_method* method, const laconic_step* step);
 
-// Takes over what was saved, perhaps under another layout. When it fails, the aggregator is as
-// before.
-LACONIC_API laconic_status laconic_aggregator_load(laconic_aggregator* aggregator,
-                                                   const void* bytes, size_t size);
+// Hands over a part: `count` tensors, by their places in the options, with one array each of this
+// laconic_dtype (LACONIC_FLOAT32, LACONIC_FLOAT16 or LACONIC_BFLOAT16). All ranks submit the same
+// tensors in the same order. The arrays are the method's until the step ends, and the means will
+// stand there. Where rests (NULL: nowhere) is not 0, the tensor's gradient is all zeros and its
+// memory stays as it is. Returns at once with the part's number, counted from 0; part may be NULL.
+// From any thread.
+LACONIC_API laconic_status laconic_submit(laconic_method* method, const size_t* tensors,
+                                          void* const* data, const unsigned char* rests,
+                                          size_t count, int dtype, size_t* part);
+
+// Whether a part's means stand in its arrays. They are provisional until laconic_finish has
+// returned: no optimiser may use them. The part that completes the model is done only after the
+// vote. Fails with what ended the step. From any thread.
+LACONIC_API laconic_status laconic_poll(laconic_method* method, size_t part, int* done);
+
+// Waits until then, or for so many seconds (0 and below: no limit), and says which in *done.
+// LACONIC_USAGE, naming them, when it would wait for tensors not yet submitted. From any thread.
+LACONIC_API laconic_status laconic_wait(laconic_method* method, size_t part, double seconds,
+                                        int* done);
+
+// Ends the step on all ranks or on none. Tensors that were not submitted rest, if on all ranks.
+// When some rank's gradient holds NaN or Inf, so does the mean, on every rank, stats->finite is 0
+// and the step is rolled back. stats may be NULL.
+LACONIC_API laconic_status laconic_finish(laconic_method* method, laconic_stats* stats);
+
+// After laconic_finish, before the next laconic_begin, the same on all ranks: what the step has
+// brought is remembered, or the step is as if it had not been.
+LACONIC_API laconic_status laconic_commit(laconic_method* method);
+LACONIC_API laconic_status laconic_rollback(laconic_method* method);
+
+// Ends the step under way on all ranks, whose laconic_finish then fails with this reason. From any
+// thread. Without a step it does nothing.
+LACONIC_API laconic_status laconic_abort(laconic_method* method, const char* why);
+
+// What became of the last step.
+typedef enum laconic_outcomes {
+  LACONIC_NONE = 0,
+  LACONIC_COMMITTED = 1,
+  LACONIC_ROLLED_BACK = 2,  // also: ended well, and not committed yet
+  LACONIC_IN_DOUBT = 3,     // this rank cannot know whether the others went on; no step can follow
+} laconic_outcomes;
+
+LACONIC_API laconic_status laconic_outcome(const laconic_method* method, int* outcome);
+
+// A whole step in one call. In: this rank's gradient, float32, the tensors one after the other;
+// out: the mean over ranks, equal bit for bit on every rank, and the step is committed. When it
+// fails, the gradient is undefined. stats may be NULL.
+LACONIC_API laconic_status laconic_average(laconic_method* method, float* gradient, size_t count,
+                                           const laconic_step* step, laconic_stats* stats);
+
+// ---- Steps of methods whose gradients stay with their rank: local steps and mixers ----
+//
+//   laconic_before_update(method, parameters, gradients, &step, &stats);
+//   if (stats.finite) update the parameters with this rank's own optimiser
+//   step.momentum = the optimiser's;
+//   laconic_after_update(method, parameters, &step, NULL);
+//   if (laconic_set_back(...) says so) the optimiser begins anew
+
+// In: this rank's parameters and its gradients there, per tensor. Out: what the optimiser is to
+// work with. When stats->finite is 0 it must not: this rank's gradient holds NaN or Inf. When it
+// fails, all is as before, and it may be called again. stats may be NULL.
+LACONIC_API laconic_status laconic_before_update(laconic_method* method, float* const* parameters,
+                                                 float* const* gradients, const laconic_step* step,
+                                                 laconic_stats* stats);
+
+// Once in every step, after the optimiser's update or what would have been one. When it fails, all
+// is as before, and it may be called again without another update. stats may be NULL.
+LACONIC_API laconic_status laconic_after_update(laconic_method* method, float* const* parameters,
+                                                const laconic_step* step, laconic_stats* stats);
+
+// After the last step: ends a round of local steps that is under way. stats may be NULL.
+LACONIC_API laconic_status laconic_finish_round(laconic_method* method, float* const* parameters,
+                                                const laconic_step* step, laconic_stats* stats);
+
+// Whether the last round was undone, because some rank's parameters had run away to Inf or NaN. The
+// optimiser must then begin anew, on all ranks: what blew the parameters up is in its moments.
+LACONIC_API laconic_status laconic_set_back(const laconic_method* method, int* set_back);
+
+// ---- What methods remember ----
+
+// Writes all of this rank's method into the caller's buffer, between steps: the parameters, per
+// tensor, and what is remembered, by tensor name. Where gradients are averaged parameters may be
+// NULL, and are left to the host. With a NULL buffer only *size is set: what is needed. When the
+// capacity is too small, the result is LACONIC_USAGE and *size what is needed.
+LACONIC_API laconic_status laconic_method_save(laconic_method* method,
+                                               const float* const* parameters, void* buffer,
+                                               size_t capacity, size_t* size);
+
+// For laconic_method_load, of what is remembered:
+enum {
+  LACONIC_MISSING_IS_ZERO = 1,  // what was not saved is zero; what ranks have in common stays
+  LACONIC_UNKNOWN_IGNORED = 2,  // what is not remembered here is left out
+};
+
+// Takes over what was saved, perhaps under another layout, and writes the parameters, per tensor.
+// NULL, where gradients are averaged: they are left to the host. When it fails, all is as before:
+// LACONIC_DATA says what does not fit.
+LACONIC_API laconic_status laconic_method_load(laconic_method* method, const void* bytes,
+                                               size_t size, int flags, float* const* parameters);
+
+// One array of what is remembered, such as "feedback/conv1.weight", between steps. LACONIC_USAGE
+// names all there are. Each takes a pass over everything remembered.
+LACONIC_API laconic_status laconic_state_get(const laconic_method* method, const char* name,
+                                             float* values, size_t count);
+LACONIC_API laconic_status laconic_state_set(laconic_method* method, const char* name,
+                                             const float* values, size_t count);
+
+// Given what laconic_method_save wrote on each of `count` ranks, in rank order: what rank `rank` of
+// `ranks` is to load instead. Debts stay whole, rank i's with rank i modulo `ranks`. LACONIC_USAGE
+// where ranks have parameters of their own. The buffer is as in laconic_method_save.
+LACONIC_API laconic_status laconic_states_redistribute(const void* const* states,
+                                                       const size_t* sizes, size_t count, int ranks,
+                                                       int rank, void* buffer, size_t capacity,
+                                                       size_t* size);
 
 #ifdef __cplusplus
 }

@@ -72,6 +72,14 @@ inline std::vector<float> through(const Operator& op, std::span<const float> x,
   return decode(op, encode(op, x, keys), x.size(), keys);
 }
 
+// A spec as the name of a test.
+inline std::string name_of_spec(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
 // Runs the body once per instruction set of this machine, then goes back to the best.
 template <class Body>
 void on_every_cpu(Body body) {

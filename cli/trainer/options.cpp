@@ -47,6 +47,9 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
       "Each worker keeps its own share of the images; without it they are dealt anew every epoch");
   app.add_option("--evaluate-every", s.evaluate_every,
                  "Steps between evaluations; 0: a few in all");
+  app.add_option("--bucket-bytes", s.bucket_bytes,
+                 "Gradient that is averaged together while the rest is computed; 0: all at the end")
+      ->capture_default_str();
   app.add_option("--timeout", s.timeout_seconds, "Seconds after which a silent rank is an error")
       ->capture_default_str();
   return [&s, workers, batch, lr, optimizer, momentum](const Recipe& recipe) {

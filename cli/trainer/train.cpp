@@ -120,20 +120,35 @@ std::optional<Obstacle> obstacle_of(F f) {
   session.abort(static_cast<int>(obstacle.status));
 }
 
+// Whether some rank cannot go on: all hear of the first, and rank 0 says it and ends all.
+bool some_cannot(const std::optional<Obstacle>& mine, double timeout_seconds, Transport& transport,
+                 MpiSession& session) {
+  const auto first = first_obstacle(mine, transport, timeout_seconds);
+  if (first && transport.rank() == 0) end_all(session, *first);
+  return first.has_value();
+}
+
+// What is wrong with the run all ranks find at the same time, and rank 0 says it.
+bool found_by_all(const Obstacle& failure, Transport& transport, MpiSession& session) {
+  constexpr double kTogether = 10;  // seconds
+  if (failure.status != Status::usage) return false;
+  try {
+    return some_cannot(failure, kTogether, transport, session);
+  } catch (const Error&) {  // the others have not found it
+    return false;
+  }
+}
+
 // This process is one of those that mpirun started. What keeps one of them from starting may be
-// wrong on its machine alone: all hear of it, and rank 0 says it. Later a rank that fails says why
-// and ends all.
+// wrong on its machine alone. Later a rank that fails says why and ends all.
 void run_on_mpi(Options options) {
   MpiSession session;
   const auto transport = make_mpi_transport();
   trainer::Data data;
-  const auto mine = obstacle_of([&] { data = prepare(options, transport.get()); });
-  if (const auto first = first_obstacle(mine, *transport, options.settings.timeout_seconds)) {
-    if (transport->rank() == 0) end_all(session, *first);
-    return;  // rank 0 ends this process
-  }
+  const auto obstacle = obstacle_of([&] { data = prepare(options, transport.get()); });
+  if (some_cannot(obstacle, options.settings.timeout_seconds, *transport, session)) return;
   auto failure = obstacle_of([&] { run_on(options, data, transport.get()); });
-  if (!failure) return;
+  if (!failure || found_by_all(*failure, *transport, session)) return;
   if (transport->rank() != 0)
     failure->message = fmt::format("rank {}: {}", transport->rank(), failure->message);
   end_all(session, *failure);

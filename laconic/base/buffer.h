@@ -40,9 +40,11 @@ class Buffer {
     capacity_ = capacity;
   }
 
-  // Appends `count` bytes of undefined content and returns where they start.
+  // Appends `count` bytes of undefined content and returns where they start. Where memory has to be
+  // taken it is more than asked for: what differs a little from step to step is then taken once.
   std::uint8_t* grow(std::size_t count) {
-    reserve(size_ + count);
+    const std::size_t size = size_ + count;
+    if (size > capacity_) reserve(size + size / (size < (1 << 20) ? 1 : 8));
     size_ += count;
     return bytes_.get() + size_ - count;
   }

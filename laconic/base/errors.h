@@ -33,7 +33,8 @@ struct SystemError : Error {
   explicit SystemError(const std::string& message) : Error(Status::system, message) {}
 };
 struct UsageError : Error {
-  explicit UsageError(const std::string& message) : Error(Status::usage, message) {}
+  explicit UsageError(const std::string& message, int rank = kNobody)
+      : Error(Status::usage, message, rank) {}
 };
 struct DataError : Error {
   explicit DataError(const std::string& message, int rank = kNobody)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,9 @@ class Registry {
  public:
   explicit Registry(std::string noun) : noun_(std::move(noun)) {}
 
+  // Throws std::logic_error, which ends the program as it starts, where the name is taken.
   void add(Info info) {
+    if (find(info.name)) throw std::logic_error("two of " + noun_ + " '" + info.name + "'");
     const auto at = std::ranges::lower_bound(entries_, info.name, {}, &Info::name);
     entries_.insert(at, std::move(info));
   }

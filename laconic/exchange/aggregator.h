@@ -48,8 +48,10 @@ class Aggregator {
   // no optimiser may use them. The part that completes the model is done only after the vote.
   // Throws what ended the step. From any thread.
   bool poll(std::size_t part);
-  // Until then. Throws UsageError, naming them, when slices of it lack tensors not yet submitted.
-  void wait(std::size_t part);
+  // Until then, or for so many seconds (0 and below: no limit); whether it is done. A transport that
+  // blocks may hold up whoever does the engine's work for longer. Throws UsageError, naming them,
+  // when slices of it lack tensors not yet submitted.
+  bool wait(std::size_t part, double seconds = 0);
 
   // Ends the step on all ranks or on none. Tensors that were not submitted rest, if on all ranks. When
   // some rank's gradient holds NaN or Inf, so does the mean, on every rank, stats.finite is false and

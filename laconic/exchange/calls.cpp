@@ -107,7 +107,9 @@ bool Aggregator::Driver::is_done(std::size_t part) const {
   return phase_ == Phase::ended || (submitted_.done(part) && !submitted_.completes(part));
 }
 
-void Aggregator::Driver::wait(std::size_t part) {
+bool Aggregator::Driver::wait(std::size_t part, double seconds) {
+  const bool limited = !(seconds <= 0);
+  const auto until = limited ? Deadline::in(seconds, "").at : Clock::time_point::max();
   {
     const std::lock_guard lock(mutex_);
     if (!is_done(part))
@@ -115,7 +117,7 @@ void Aggregator::Driver::wait(std::size_t part) {
         throw UsageError("part " + std::to_string(part) + " waits for tensor '" + names[0] +
                          "', which was not submitted yet");
   }
-  wait_until([&] { return is_done(part); });
+  return wait_until([&] { return is_done(part); }, until);
 }
 
 StepStats Aggregator::Driver::finish() {
@@ -140,26 +142,33 @@ void Aggregator::Driver::tell_engine() {
   transport_.wake();
 }
 
-// Does the engine's work, or waits for the thread that does.
+// Does the engine's work, or waits for the thread that does. False: it has become too late.
 template <class Done>
-void Aggregator::Driver::wait_until(Done done) {
+bool Aggregator::Driver::wait_until(Done done, Clock::time_point until) {
   Stopwatch watch;
   if (setup_.engine == Engine::thread) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, done);
+    if (until == Clock::time_point::max()) changed_.wait(lock, done);  // no clock reaches it
+    const bool there = changed_.wait_until(lock, until, done);
     exposed_ += watch.lap();
-    return;
+    return there;
   }
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      if (done()) {
+      const bool there = done();
+      if (there || Clock::now() >= until) {
         exposed_ += watch.lap();
-        return;
+        return there;
       }
     }
-    drive(true);
+    drive(until);
   }
+}
+
+Outcome Aggregator::Driver::outcome() const {
+  const std::lock_guard lock(mutex_);
+  return outcome_;
 }
 
 void Aggregator::Driver::commit() {
@@ -197,8 +206,8 @@ Exchange& Aggregator::Driver::closed_exchange() const {
   return *exchange_;
 }
 
-// One round of work. False: there was nothing to do; with `patiently` only after a pause.
-bool Aggregator::Driver::drive(bool patiently) {
+// One round of work. False: there was nothing to do, also after a pause until then at most.
+bool Aggregator::Driver::drive(const std::optional<Clock::time_point>& pause) {
   const std::lock_guard driving(driving_);
   {
     const std::lock_guard lock(mutex_);
@@ -206,7 +215,7 @@ bool Aggregator::Driver::drive(bool patiently) {
   }
   try {
     if (pump()) return true;
-    if (patiently) rest();
+    if (pause) rest(*pause);
   } catch (...) {
     fail();
   }
@@ -228,7 +237,7 @@ void Aggregator::Driver::run() {
     }
     while (drive()) {
     }
-    drive(true);
+    drive(Clock::time_point::max());
   }
 }
 
@@ -239,7 +248,7 @@ Aggregator::~Aggregator() = default;
 void Aggregator::begin(const StepInfo& info) { driver_->begin(info); }
 std::size_t Aggregator::submit(const Part& part) { return driver_->submit(part); }
 bool Aggregator::poll(std::size_t part) { return driver_->poll(part); }
-void Aggregator::wait(std::size_t part) { driver_->wait(part); }
+bool Aggregator::wait(std::size_t part, double seconds) { return driver_->wait(part, seconds); }
 StepStats Aggregator::finish() { return driver_->finish(); }
 void Aggregator::commit() { driver_->commit(); }
 void Aggregator::rollback() { driver_->rollback(); }

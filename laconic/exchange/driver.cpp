@@ -257,10 +257,12 @@ Ballot Aggregator::Driver::ballot() const {
   return ballot;
 }
 
+// A ballot that is none, or one of another attempt, says nothing of this one.
 void Aggregator::Driver::count_votes() {
   ballots_.clear();
   for (std::size_t rank = 0; rank < votes_.size(); ++rank) try {
       ballots_.push_back(read_ballot(votes_[rank]));
+      if (ballots_.back().attempt != attempt_) throw DataError("the vote is of another attempt");
     } catch (const DataError& error) {
       throw DataError("from rank " + std::to_string(rank) + " in step " +
                           std::to_string(info_.step) + ": " + error.what(),
@@ -325,8 +327,8 @@ void Aggregator::Driver::fail() {
   changed_.notify_all();
 }
 
-// Waits for the transport, and gives up on what takes too long.
-void Aggregator::Driver::rest() {
+// Waits for the transport, until then at most, and gives up on what takes too long.
+void Aggregator::Driver::rest(Clock::time_point until) {
   const Timed timed(stats_.exchange_seconds);
   Transfer* first = voting_ && !voted_ && vote_.flies() ? &vote_ : nullptr;
   for (std::size_t i = 0; i < formed_; ++i) {
@@ -335,9 +337,9 @@ void Aggregator::Driver::rest() {
       first = &transfer;
   }
   if (!first) return;
-  if (std::chrono::steady_clock::now() >= first->due)
+  if (Clock::now() >= first->due)
     throw transport_.lost(*first, {first->due, setup_.timeout_seconds, first->operation});
-  transport_.idle(first->due);
+  transport_.idle(std::min(first->due, until));
 }
 
 bool Aggregator::Driver::waits_for_transport() const {
@@ -346,7 +348,7 @@ bool Aggregator::Driver::waits_for_transport() const {
                      [](const auto& flight) { return flight->state == State::flying; });
 }
 
-std::chrono::steady_clock::time_point Aggregator::Driver::due() const {
+Aggregator::Driver::Clock::time_point Aggregator::Driver::due() const {
   return Deadline::in(setup_.timeout_seconds, "").at;
 }
 

@@ -21,17 +21,19 @@ class Aggregator::Driver {
   std::size_t submit(const Part& part);
   void submit_all(std::span<float> gradient);
   bool poll(std::size_t part);
-  void wait(std::size_t part);
+  bool wait(std::size_t part, double seconds);
   StepStats finish();
   void commit();
   void rollback();
   void abort(std::string_view why);
 
-  Outcome outcome() const { return outcome_; }
+  Outcome outcome() const;
   const Model& model() const { return setup_.model; }
   Exchange& closed_exchange() const;  // throws UsageError while a step is open
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // A unit on its way.
   struct Flight {
     enum class State { closed, flying, arrived, opened, written };
@@ -66,17 +68,17 @@ class Aggregator::Driver {
   void count_votes();
   void end();
   void fail();
-  void rest();
+  void rest(Clock::time_point until);
   bool waits_for_transport() const;
-  std::chrono::steady_clock::time_point due() const;
+  Clock::time_point due() const;
   Step step() { return {info_, *plan_, submitted_.gradient(), scratch_, stats_}; }
 
   // Who does it (calls.cpp).
-  bool drive(bool patiently = false);
+  bool drive(const std::optional<Clock::time_point>& pause = {});
   void run();
   void tell_engine();
   template <class Done>
-  void wait_until(Done done);
+  bool wait_until(Done done, Clock::time_point until = Clock::time_point::max());
   bool is_done(std::size_t part) const;
 
   Setup setup_;

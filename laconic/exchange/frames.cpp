@@ -42,6 +42,13 @@ void append_floats(const Source& source, Buffer& out) {
   }
 }
 
+// Head and table take less.
+std::uint64_t head_and_table(const Plan& plan, Slices slices) {
+  std::uint64_t bytes = 1024 + 32 * slices.size();
+  for (const Operator& op : plan.operators) bytes += op.spec().size() + 16;
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<std::size_t> all_slices(const Plan& plan) {
@@ -115,15 +122,17 @@ void FrameIn::add(float weight, std::span<float> y) const {
   }
 }
 
-// Each slice at its largest, compressed or as it is; head and table take less than what is added
-// for them.
 std::uint64_t largest_frame(const Plan& plan, Slices slices) {
-  std::uint64_t bytes = 1024;
-  for (const Operator& op : plan.operators) bytes += op.spec().size() + 16;
+  std::uint64_t bytes = head_and_table(plan, slices);
   for (const std::size_t i : slices)
     bytes +=
-        std::max(plan.op(i).max_size(plan.layout[i].count), plan.layout[i].count * sizeof(float)) +
-        32;
+        std::max(plan.op(i).max_size(plan.layout[i].count), plan.layout[i].count * sizeof(float));
+  return bytes;
+}
+
+std::uint64_t usual_frame(const Plan& plan, Slices slices) {
+  std::uint64_t bytes = head_and_table(plan, slices);
+  for (const std::size_t i : slices) bytes += plan.op(i).max_size(plan.layout[i].count);
   return bytes;
 }
 

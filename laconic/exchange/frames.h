@@ -78,4 +78,7 @@ class FrameIn {
 // More bytes than any frame of these slices has.
 std::uint64_t largest_frame(const Plan& plan, Slices slices);
 
+// The same of frames whose slices are all finite: what buffers are made for.
+std::uint64_t usual_frame(const Plan& plan, Slices slices);
+
 }  // namespace laconic

@@ -36,14 +36,17 @@ class GatherUnit : public Unit {
 
   Move next(const Step& step, Transfer& transfer) override {
     if (std::exchange(sent_, true)) return Move::none;
+    const std::uint64_t most = largest_frame(step.plan, slices);
+    const std::uint64_t usual = usual_frame(step.plan, slices);
+    mine_.reserve(usual);
     write(step);
     transfer.clear();
-    const std::uint64_t most = largest_frame(step.plan, slices);
     for (int i = 1; i < ranks_; ++i) {
       const int to = (rank_ + i) % ranks_, from = (rank_ + ranks_ - i) % ranks_;
       transfer.sends.push_back({to, mine_.view()});
-      transfer.receives.push_back(
-          Receive::sized(from, received_[static_cast<std::size_t>(from)], most));
+      Buffer& into = received_[static_cast<std::size_t>(from)];
+      into.reserve(usual);  // once: frames differ in length from step to step
+      transfer.receives.push_back(Receive::sized(from, into, most));
     }
     return Move::messages;
   }

@@ -136,6 +136,7 @@ class SparseUnit : public Unit {
       arrived_frame_.open(leg, before(), shard_slices, arrived_.view(), step.scratch);
     }
     const Timed timed(step.stats.compress_seconds);
+    mine_.reserve(usual_frame(step.plan, shard_slices));
     out_.begin(leg, me_, mine_);
     for (std::size_t place = 0; place < shard_slices.size(); ++place) {
       const std::size_t i = shard_slices[place];
@@ -159,12 +160,16 @@ class SparseUnit : public Unit {
     return Floats(std::span<const float>(sum));
   }
 
+  static void receive(int from, const Plan& plan, Slices what, Buffer& into, Transfer& transfer) {
+    into.reserve(usual_frame(plan, what));  // once: frames differ in length from step to step
+    transfer.receives.push_back(Receive::sized(from, into, largest_frame(plan, what)));
+  }
+
   void pass_on(const Step& step, Transfer& transfer) {
     if (owners_.owns(shard(round_ - 1)))
       transfer.sends.push_back({(me_ + 1) % ranks_, mine_.view()});
     if (owners_.owns(shard(round_)))
-      transfer.receives.push_back(Receive::sized(
-          before(), arrived_, largest_frame(step.plan, owners_.of(shard(round_)))));
+      receive(before(), step.plan, owners_.of(shard(round_)), arrived_, transfer);
   }
 
   void send_to_all(const Step& step, Transfer& transfer) {
@@ -172,8 +177,7 @@ class SparseUnit : public Unit {
       const int rank = (me_ + i) % ranks_;
       if (owners_.owns(me_)) transfer.sends.push_back({rank, mine_.view()});
       if (owners_.owns(rank))
-        transfer.receives.push_back(Receive::sized(
-            rank, of(received_, rank), largest_frame(step.plan, owners_.of(rank))));
+        receive(rank, step.plan, owners_.of(rank), of(received_, rank), transfer);
     }
   }
 

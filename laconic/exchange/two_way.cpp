@@ -203,6 +203,7 @@ class TwoWayUnit : public Unit {
     const Leg leg = up(step);
     for (int owner = 0; owner < ranks_; ++owner) {
       if (!owners_.owns(owner)) continue;
+      of(mine_, owner).reserve(usual_frame(step.plan, owners_.of(owner)));
       out_.begin(leg, me_, of(mine_, owner));
       add_slices(out_, step, owners_.of(owner), exchange_.memory());
       step.stats.payload_bytes += out_.finish();
@@ -212,12 +213,16 @@ class TwoWayUnit : public Unit {
   }
 
   void send_to_owners(const Step& step, Transfer& transfer) {
-    const std::uint64_t most = largest_frame(step.plan, owners_.of(me_));
     for_others([&](int rank) {
       if (owners_.owns(rank)) transfer.sends.push_back({rank, of(mine_, rank).view()});
-      if (owners_.owns(me_))
-        transfer.receives.push_back(Receive::sized(rank, of(received_, rank), most));
+      if (owners_.owns(me_)) receive(rank, step.plan, owners_.of(me_), transfer);
     });
+  }
+
+  void receive(int rank, const Plan& plan, Slices what, Transfer& transfer) {
+    Buffer& into = of(received_, rank);
+    into.reserve(usual_frame(plan, what));  // once: frames differ in length from step to step
+    transfer.receives.push_back(Receive::sized(rank, into, largest_frame(plan, what)));
   }
 
   // In rank order: floating-point sums depend on it.
@@ -245,6 +250,7 @@ class TwoWayUnit : public Unit {
   void write_down(const Step& step) {
     const Timed timed(step.stats.compress_seconds);
     const Leg leg = down(step);
+    back_.reserve(usual_frame(leg.plan, owners_.of(me_)));
     back_out_.begin(leg, me_, back_);
     std::span<const float> rest = sum_.view();
     for (const std::size_t i : owners_.of(me_)) {
@@ -259,9 +265,7 @@ class TwoWayUnit : public Unit {
     const Plan& plan = exchange_.down_at(step.info.step);
     for_others([&](int rank) {
       if (owners_.owns(me_)) transfer.sends.push_back({rank, back_.view()});
-      if (owners_.owns(rank))
-        transfer.receives.push_back(
-            Receive::sized(rank, of(received_, rank), largest_frame(plan, owners_.of(rank))));
+      if (owners_.owns(rank)) receive(rank, plan, owners_.of(rank), transfer);
     });
   }
 

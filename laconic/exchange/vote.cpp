@@ -79,8 +79,7 @@ void require_same(std::span<const Ballot> ballots) {
     if (std::bit_cast<std::uint32_t>(other.scale) != std::bit_cast<std::uint32_t>(first.scale))
       refuse(rank, first, "has a loss scale of " + std::to_string(other.scale),
              "one of " + std::to_string(first.scale));
-    if (other.inputs != first.inputs || other.finite != first.finite ||
-        other.attempt != first.attempt)
+    if (other.inputs != first.inputs || other.finite != first.finite)
       refuse(rank, first, "has received something else", "has another mean");
   }
 }

@@ -31,8 +31,8 @@ std::array<std::uint8_t, kBallotBytes> write_ballot(const Ballot& ballot);
 // Throws DataError for anything that no rank has written.
 Ballot read_ballot(ByteView bytes);
 
-// Throws DataError that names a rank whose ballot says otherwise than rank 0's, and in what: all ranks
-// that have the same ballots throw the same. Flags may differ.
+// For ballots of one attempt. Throws DataError that names a rank whose ballot says otherwise than
+// rank 0's, and in what: all ranks have the same ballots, so all throw the same. Flags may differ.
 void require_same(std::span<const Ballot> ballots);
 
 }  // namespace laconic

@@ -32,6 +32,7 @@ class Mask {
           "allowed: with local steps (a delay above 1) and an optimiser with momentum");
     info_ = info;
     sent_.clear();
+    sent_.reserve(places.entries());  // once: memory that is never touched costs nothing
   }
 
   void sent(const Slice& slice, const Sent& sent) {

@@ -2,20 +2,40 @@
 #include "laconic/methods/method.h"
 
 #include "laconic/base/errors.h"
+#include "laconic/codecs/crc32c.h"
 #include "laconic/methods/kinds.h"
 
 namespace laconic {
+namespace {
 
-std::unique_ptr<Method> make_method(const Agreement& agreement, std::span<const float> start,
+// One local step whose change nobody treats further is a step on the mean gradient.
+bool takes_local_steps(const Recipe& recipe) {
+  return recipe.mixer.empty() && (recipe.delay != 1 || recipe.outer != "none");
+}
+
+Agreement with_start(Agreement agreement, std::span<const float> start) {
+  const std::size_t count = count_of(agreement.model);
+  if (start.size() != count && (!start.empty() || takes_local_steps(agreement.recipe)))
+    throw UsageError("recipe '" + agreement.recipe.name + "' starts from " +
+                     std::to_string(start.size()) + " parameters of a model of " +
+                     std::to_string(count));
+  if (!start.empty())
+    agreement.start_crc =
+        crc32c({reinterpret_cast<const std::uint8_t*>(start.data()), start.size_bytes()});
+  return agreement;
+}
+
+}  // namespace
+
+std::unique_ptr<Method> make_method(const Agreement& given, std::span<const float> start,
                                     Transport& transport) {
+  const Agreement agreement = with_start(given, start);
   const Recipe& recipe = agreement.recipe;
   if (!recipe.mixer.empty())
     return make_decentralised(agreement.model, make_mixer(agreement, transport));
   auto aggregator = make_aggregator(agreement, transport);
-  // One local step whose change nobody treats further is a step on the mean gradient.
-  if (recipe.delay == 1 && recipe.outer == "none")
-    return make_synchronous(agreement.model, std::move(aggregator));
-  return make_local_steps(agreement, std::move(aggregator), start);
+  if (takes_local_steps(recipe)) return make_local_steps(agreement, std::move(aggregator), start);
+  return make_synchronous(agreement.model, std::move(aggregator));
 }
 
 void require_one_momentum(const Recipe& recipe, bool optimizer_has_momentum) {

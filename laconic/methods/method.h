@@ -60,8 +60,9 @@ class Method {
   virtual void load(const Saved& saved, std::span<float> parameters) = 0;
 };
 
-// `start` is the model before the first step, the same on all ranks. Throws what `agree` throws,
-// and UsageError for a recipe that cannot be.
+// `start` is the model before the first step, the same on all ranks, which compare its checksums.
+// It may be empty where there are no local steps: then nothing is compared. Throws what `agree`
+// throws, and UsageError for a recipe that cannot be.
 std::unique_ptr<Method> make_method(const Agreement& agreement, std::span<const float> start,
                                     Transport& transport);
 

@@ -80,8 +80,9 @@ std::vector<std::string> example_specs();
 // The first of each stage's examples: one chain per stage, for tables that people read.
 std::vector<std::string> first_specs();
 
-// Every registered selector with every registered quantiser, as far as no example has them already:
-// laws and fuzzing run over these too.
-std::vector<std::string> pair_specs();
+// Every registered selector, bucket, shrink and coder with every registered quantiser, and
+// selectors and buckets together, as far as they go together and no example has them already: laws
+// and fuzzing run over these too.
+std::vector<std::string> chain_specs();
 
 }  // namespace laconic

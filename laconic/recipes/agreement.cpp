@@ -13,7 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKeys[] = {"version", "data version", "recipe", "model", "seed"};
+constexpr const char* kKeys[] = {"version",   "data version", "recipe",
+                                 "model",     "seed",         "checksum of the start parameters",
+                                 "unit bytes"};
 
 // Far above what the notes of a hundred thousand tensors have; a peer's bytes cannot take more.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
@@ -59,10 +61,11 @@ std::string difference(const std::string& key, const json& a, const json& b, std
 void compare(const json& first, const json& other, std::size_t rank) {
   for (const char* key : kKeys) {
     const json a = first.value(key, json()), b = other.value(key, json());
-    if (a != b) throw UsageError(difference(key, a, b, rank));
+    if (a != b) throw UsageError(difference(key, a, b, rank), static_cast<int>(rank));
   }
   if (first != other)
-    throw UsageError("ranks disagree: rank " + std::to_string(rank) + " runs another version");
+    throw UsageError("ranks disagree: rank " + std::to_string(rank) + " runs another version",
+                     static_cast<int>(rank));
 }
 
 }  // namespace
@@ -74,7 +77,9 @@ std::string write_notes(const Agreement& agreement) {
                       {"data version", kDataVersion},
                       {"recipe", json::parse(write_recipe(agreement.recipe))},
                       {"model", model},
-                      {"seed", agreement.seed}};
+                      {"seed", agreement.seed},
+                      {"checksum of the start parameters", agreement.start_crc},
+                      {"unit bytes", agreement.unit_bytes}};
   return notes.dump();
 }
 

@@ -267,7 +267,9 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
                                            .down_memory = recipe.down_memory,
                                            .seed = agreement.seed,
                                            .timeout_seconds = agreement.timeout_seconds,
-                                           .threads = agreement.threads});
+                                           .threads = agreement.threads,
+                                           .engine = agreement.engine,
+                                           .unit_bytes = agreement.unit_bytes});
 }
 
 std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transport) {

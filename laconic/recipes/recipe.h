@@ -63,7 +63,10 @@ struct Agreement {
   Recipe recipe;
   std::uint64_t seed = 0;
   double timeout_seconds = 60;
-  unsigned threads = 1;
+  unsigned threads = 1;                           // these need not be the same,
+  Engine engine = Engine::callers;                // nor who moves the parts
+  std::size_t unit_bytes = std::size_t{1} << 20;  // as Setup's
+  std::uint32_t start_crc = 0;  // CRC-32C of the model before the first step; 0: not compared
 };
 
 // What a rank tells the others of it, as JSON: everything they must have in common, by name.
@@ -74,7 +77,7 @@ std::string write_notes(const Agreement& agreement);
 void compare_notes(std::span<const ByteView> notes);
 
 // Ranks compare notes: throws UsageError on every rank, naming one that differs and in what, unless
-// program version, recipe, model and seed are the same everywhere.
+// program version, recipe, model, its start, seed and unit_bytes are the same everywhere.
 void agree(const Agreement& agreement, Transport& transport);
 
 // The exchange a recipe stands for, after all ranks have agreed. With local steps, what it averages

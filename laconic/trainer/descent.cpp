@@ -1,26 +1,72 @@
-// One step: before the update, the update, after the update.
+// One step: gradients are averaged as they come, then the update, then what comes after it.
 #include "laconic/trainer/descent.h"
 
 namespace laconic::trainer {
+namespace {
 
-Descent::Descent(const Agreement& agreement, const OptimizerOptions& optimizer,
-                 std::span<const float> start, Transport& transport)
-    : optimizer_(make_optimizer(optimizer, agreement.model)) {
-  require_one_momentum(agreement.recipe, optimizer.has_momentum());
-  method_ = make_method(agreement, start, transport);
+// A bucket is what travels together, moved by a thread that computes no gradients.
+Agreement with_buckets(Agreement agreement, std::uint64_t bytes) {
+  if (bytes == 0) return agreement;
+  agreement.engine = Engine::thread;
+  agreement.unit_bytes = static_cast<std::size_t>(bytes);
+  return agreement;
 }
 
-StepStats Descent::step(std::span<float> parameters, std::span<float> gradient,
-                        const StepInfo& given) {
-  StepInfo info = given;
-  StepStats stats = method_->before_update(parameters, gradient, info);
+}  // namespace
+
+Descent::Descent(Agreement agreement, const OptimizerOptions& optimizer, std::uint64_t bucket_bytes,
+                 std::span<const float> start, Transport& transport)
+    : optimizer_(make_optimizer(optimizer, agreement.model)),
+      buckets_(agreement.model, bucket_bytes) {
+  require_one_momentum(agreement.recipe, optimizer.has_momentum());
+  for (std::size_t offset = 0; const Tensor& tensor : agreement.model) {
+    offsets_.push_back(offset);
+    offset += tensor.count();
+  }
+  method_ = make_method(with_buckets(std::move(agreement), bucket_bytes), start, transport);
+  aggregator_ = method_->gradients();
+}
+
+void Descent::begin(std::span<float> parameters, std::span<float> gradient, const StepInfo& info) {
+  parameters_ = parameters;
+  gradient_ = gradient;
+  info_ = info;
+  info_.parameters = parameters;
+  buckets_.begin();
+  if (aggregator_) aggregator_->begin(info_);
+}
+
+void Descent::submit(std::span<const std::size_t> tensors) {
+  arrays_.clear();
+  for (const std::size_t tensor : tensors) arrays_.push_back(gradient_.data() + offsets_[tensor]);
+  aggregator_->submit({.tensors = tensors, .data = arrays_});
+}
+
+void Descent::ready(std::size_t tensor) {
+  if (aggregator_) buckets_.ready(tensor, [this](auto bucket) { submit(bucket); });
+}
+
+StepStats Descent::before_update() {
+  if (!aggregator_) return method_->before_update(parameters_, gradient_, info_);
+  buckets_.rest([this](auto bucket) { submit(bucket); });
+  const StepStats stats = aggregator_->finish();
+  if (stats.finite) aggregator_->commit();
+  return stats;
+}
+
+StepStats Descent::end() {
+  StepStats stats = before_update();
   Stopwatch watch;
-  if (stats.finite) optimizer_->update(parameters, gradient, info.lr);
+  if (stats.finite) optimizer_->update(parameters_, gradient_, info_.lr);
   stats.update_seconds += watch.lap();
-  info.momentum = optimizer_->momentum();
-  stats = sum_of(stats, method_->after_update(parameters, info));
+  info_.momentum = optimizer_->momentum();
+  stats = sum_of(stats, method_->after_update(parameters_, info_));
   if (method_->set_back()) optimizer_->reset();
   return stats;
+}
+
+void Descent::abandon(std::string_view why) {
+  if (aggregator_) aggregator_->abort(why);
 }
 
 StepStats Descent::finish(std::span<float> parameters, const StepInfo& given) {
@@ -45,14 +91,18 @@ StepStats sum_of(const StepStats& a, const StepStats& b) {
   sum.payload_bytes += b.payload_bytes;
   sum.wire_bytes += b.wire_bytes;
   sum.traffic_bytes += b.traffic_bytes;
+  sum.messages += b.messages;
   sum.rounds += b.rounds;
   sum.dense_bytes += b.dense_bytes;
   sum.up_bytes += b.up_bytes;
   sum.down_bytes += b.down_bytes;
+  sum.vote_bytes += b.vote_bytes;
   sum.compress_seconds += b.compress_seconds;
   sum.exchange_seconds += b.exchange_seconds;
   sum.decompress_seconds += b.decompress_seconds;
+  sum.exposed_seconds += b.exposed_seconds;
   sum.update_seconds += b.update_seconds;
+  sum.flags |= b.flags;
   sum.finite &= b.finite;
   return sum;
 }

@@ -1,84 +1,18 @@
-// Networks on libtorch. The only file of the project that includes it.
+// Flat parameters and gradients around a network, and hooks on its backward pass.
 #include "laconic/trainer/replica.h"
 
 #include <ATen/Parallel.h>
-#include <torch/nn.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
 #include <functional>
 
-#include "laconic/base/errors.h"
 #include "laconic/base/key.h"
+#include "laconic/trainer/networks.h"
 
 namespace laconic::trainer {
 namespace {
-
-// A network is its layers, in order, and a way through them.
-class Net : public torch::nn::Module {
- public:
-  virtual torch::Tensor forward(torch::Tensor x) = 0;
-};
-
-// LeNet-5 in its 20/50/500 form: 431,080 parameters on 28 x 28 images.
-class LeNet5 : public Net {
- public:
-  explicit LeNet5(const Data& data) {
-    if (data.train.rows != 28 || data.train.cols != 28)
-      throw UsageError("model lenet5 takes images of 28 x 28, not " +
-                       std::to_string(data.train.rows) + " x " + std::to_string(data.train.cols));
-    conv1_ = register_module("conv1", torch::nn::Conv2d(1, 20, 5));
-    conv2_ = register_module("conv2", torch::nn::Conv2d(20, 50, 5));
-    fc1_ = register_module("fc1", torch::nn::Linear(800, 500));
-    fc2_ = register_module("fc2", torch::nn::Linear(500, static_cast<std::int64_t>(data.classes)));
-  }
-  torch::Tensor forward(torch::Tensor x) override {
-    x = torch::max_pool2d(torch::relu(conv1_(x)), 2);
-    x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
-    return fc2_(torch::relu(fc1_(x.flatten(1))));
-  }
-
- private:
-  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
-  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr};
-};
-
-// A perceptron with one hidden layer: small and quick, for tests and first tries.
-class Perceptron : public Net {
- public:
-  explicit Perceptron(const Data& data) {
-    const auto pixels = static_cast<std::int64_t>(data.train.rows * data.train.cols);
-    fc1_ = register_module("fc1", torch::nn::Linear(pixels, 32));
-    fc2_ = register_module("fc2", torch::nn::Linear(32, static_cast<std::int64_t>(data.classes)));
-  }
-  torch::Tensor forward(torch::Tensor x) override { return fc2_(torch::relu(fc1_(x.flatten(1)))); }
-
- private:
-  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr};
-};
-
-struct Entry {
-  ModelInfo info;
-  std::function<std::shared_ptr<Net>(const Data&)> make;
-};
-
-const std::vector<Entry>& entries() {
-  static const std::vector<Entry> list = {
-      {{"lenet5", "LeNet-5 (20/50/500), 431,080 parameters"},
-       [](const Data& d) { return std::make_shared<LeNet5>(d); }},
-      {{"perceptron", "one hidden layer of 32, 25,450 parameters"},
-       [](const Data& d) { return std::make_shared<Perceptron>(d); }},
-  };
-  return list;
-}
-
-std::shared_ptr<Net> make_net(const std::string& name, const Data& data) {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries()) {
-    if (entry.info.name == name) return entry.make(data);
-    names.push_back(entry.info.name);
-  }
-  throw UsageError("no model '" + name + "'; known: " + join(names, " "));
-}
 
 // Uniform in +-1/sqrt(fan-in), from the key rather than torch's generator, which all threads share.
 void initialise(std::span<float> values, const torch::Tensor& weight, Key key) {
@@ -96,6 +30,41 @@ struct Replica::Network {
   std::shared_ptr<Net> net;
   Model model;
   torch::Tensor parameters, gradient;  // flat; the network's own tensors are views of them
+  // What adds up each tensor's gradient: torch keeps them only while somebody else does.
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  std::vector<bool> reported;
+  const Ready* ready = nullptr;  // while backward runs
+
+  void report(std::size_t tensor) {
+    if (!ready || !*ready || reported[tensor]) return;
+    reported[tensor] = true;
+    (*ready)(tensor);
+  }
+
+  // The hook runs when the tensor's gradient has been added to.
+  void watch(const torch::Tensor& tensor, std::size_t number) {
+    using torch::autograd::variable_list;
+    accumulators.push_back(torch::autograd::impl::grad_accumulator(tensor));
+    accumulators.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, number](const variable_list& outputs, const variable_list&) {
+          report(number);
+          return outputs;
+        }));
+  }
+
+  // Tensors that the loss does not depend on have a gradient of 0, and nobody says so.
+  void backward(const torch::Tensor& loss, const Ready& given) {
+    reported.assign(model.size(), false);
+    ready = &given;
+    try {
+      loss.backward();
+      for (std::size_t tensor = 0; tensor < model.size(); ++tensor) report(tensor);
+    } catch (...) {
+      ready = nullptr;
+      throw;
+    }
+    ready = nullptr;
+  }
 
   std::span<float> flat(torch::Tensor& tensor) const {
     return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
@@ -120,15 +89,6 @@ struct Replica::Network {
   }
 };
 
-const std::vector<ModelInfo>& models() {
-  static const std::vector<ModelInfo> list = [] {
-    std::vector<ModelInfo> infos;
-    for (const Entry& entry : entries()) infos.push_back(entry.info);
-    return infos;
-  }();
-  return list;
-}
-
 Replica::Replica(const std::string& name, const Data& data, std::uint64_t seed)
     : network_(std::make_unique<Network>()) {
   Network& n = *network_;
@@ -152,6 +112,7 @@ Replica::Replica(const std::string& name, const Data& data, std::uint64_t seed)
     tensor.set_data(n.parameters.narrow(0, offset, size).view(tensor.sizes()));
     tensor.mutable_grad() = n.gradient.narrow(0, offset, size).view(tensor.sizes());
     n.model.push_back({item.key(), {tensor.sizes().begin(), tensor.sizes().end()}});
+    n.watch(tensor, n.model.size() - 1);
     offset += size;
   }
 }
@@ -162,11 +123,12 @@ const Model& Replica::model() const { return network_->model; }
 std::span<float> Replica::parameters() { return network_->flat(network_->parameters); }
 std::span<float> Replica::gradient() { return network_->flat(network_->gradient); }
 
-double Replica::learn(const Images& images, std::span<const std::uint32_t> which) {
+double Replica::learn(const Images& images, std::span<const std::uint32_t> which,
+                      const Ready& ready) {
   const auto [x, y] = Network::batch(images, which.size(), [&](std::size_t i) { return which[i]; });
   network_->gradient.zero_();
   const torch::Tensor loss = torch::nn::functional::cross_entropy(network_->net->forward(x), y);
-  loss.backward();
+  network_->backward(loss, ready);
   return loss.item<double>();
 }
 

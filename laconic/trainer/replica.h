@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,8 +38,13 @@ class Replica {
   std::span<float> parameters();
   std::span<float> gradient();
 
-  // Sets gradient() to the mean over these images and returns their mean loss.
-  double learn(const Images& images, std::span<const std::uint32_t> which);
+  // Called with the number of a tensor whose gradient is final.
+  using Ready = std::function<void(std::size_t tensor)>;
+
+  // Sets gradient() to the mean over these images and returns their mean loss. `ready` is called
+  // once for every tensor, by this thread, while gradients of others are still being computed: the
+  // part of gradient() that is this tensor's may change hands then. What it throws is thrown here.
+  double learn(const Images& images, std::span<const std::uint32_t> which, const Ready& ready = {});
 
   // The network's answers on images [from, to).
   Score score(const Images& images, std::size_t from, std::size_t to);

@@ -28,7 +28,11 @@ struct Settings {
   std::uint64_t evaluate_every = 0;  // steps; 0: as often as `evaluations` says, and at the start
   std::uint64_t evaluations = 10;
   double timeout_seconds = 120;
-  unsigned threads = 1;  // of each worker, for compression; they change nothing in the result
+  // How gradients are averaged, none of which changes the result: threads of each worker that share
+  // in compression, and bytes of gradient that leave together while the rest is being computed (0:
+  // nothing leaves before all is computed).
+  unsigned threads = 1;
+  std::uint64_t bucket_bytes = std::uint64_t{1} << 20;
 };
 
 // Where a run leaves its traces. No folder, no traces.

@@ -10,8 +10,11 @@
 namespace laconic::trainer {
 namespace {
 
-// Steps between comparisons of replicas, and between questions whether somebody wishes to stop.
+// Steps between comparisons of replicas, and between questions whether somebody wishes to stop
+// where that does not travel with every step.
 constexpr std::uint64_t kCompareEvery = 100, kAskEvery = 10;
+
+constexpr std::uint32_t kStop = 1;  // in StepInfo::flags
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -20,6 +23,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 std::uint32_t fingerprint(std::span<const float> model) {
   return crc32c({reinterpret_cast<const std::uint8_t*>(model.data()), model.size_bytes()});
 }
+
+std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
@@ -35,7 +40,7 @@ Worker::Worker(const Run& run, Transport& transport)
                 .seed = run.settings.seed,
                 .timeout_seconds = run.settings.timeout_seconds,
                 .threads = run.settings.threads},
-               run.settings.optimizer, replica_.parameters(), transport),
+               run.settings.optimizer, run.settings.bucket_bytes, replica_.parameters(), transport),
       schedule_{run.settings.lr, run.settings.warmup, run.settings.decay, run.steps} {
   if (run.from) restore(*run.from);
   first_step_ = course_.step;
@@ -43,12 +48,13 @@ Worker::Worker(const Run& run, Transport& transport)
 
 void Worker::train() {
   note_regrouping();
+  counted(&Worker::compare_notes, false);
   while (course_.step < run_.steps && !stopping_) {
     if (course_.step % run_.evaluate_every == 0) counted(&Worker::evaluate, true);
     one_step();
     ++course_.step;
     if (course_.step % kCompareEvery == 0) counted(&Worker::compare_replicas, false);
-    if (course_.step % kAskEvery == 0) counted(&Worker::ask_to_stop, false);
+    if (!descent_.votes() && course_.step % kAskEvery == 0) counted(&Worker::ask_to_stop, false);
     const std::uint64_t every = run_.output.checkpoint_every;
     const bool due = every > 0 && course_.step % every == 0 && course_.step < run_.steps;
     if (due && !stopping_) counted(&Worker::checkpoint, true);
@@ -59,25 +65,62 @@ void Worker::train() {
   if (course_.step == run_.steps) counted(&Worker::leave_model, true);
 }
 
+// The method's own agreement knows neither optimiser nor data, nor where the run stands.
+void Worker::compare_notes() {
+  const std::uint64_t settings = crc32c(as_bytes(run_.settings_text));
+  const auto all = group_.gather(std::array{settings, course_.step}, "all_gather of notes");
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank][0] != all[0][0])
+      throw UsageError(rank_text(rank) + " has other settings or data than rank 0");
+    if (all[rank][1] != all[0][1])
+      throw UsageError(rank_text(rank) + " goes on from step " + std::to_string(all[rank][1]) +
+                       " and rank 0 from step " + std::to_string(all[0][1]) +
+                       "; all ranks must read the same checkpoint");
+  }
+  compare_replicas();
+}
+
 Result Worker::result() const {
   return {course_.evaluations, course_.step, run_.steps, count_of(replica_.model())};
 }
 
-// gradient -> what the recipe and the optimiser make of it.
+// gradient -> what the recipe and the optimiser make of it. Gradients that are to be recorded stay
+// with this rank until they are.
 void Worker::one_step() {
   Stopwatch watch;
-  loss_sum_ += replica_.learn(run_.data.train, batches_.at(course_.step, group_.rank()));
-  ++course_.loss_count;
-  course_.images += run_.settings.workers * run_.settings.batch;
+  const bool recorded =
+      group_.rank() == 0 && std::ranges::count(run_.output.record, course_.step) > 0;
+  descent_.begin(replica_.parameters(), replica_.gradient(), info(course_.step));
+  try {
+    learn(run_.settings.bucket_bytes > 0 && !recorded);
+  } catch (const std::exception& error) {
+    descent_.abandon(error.what());
+    throw;
+  }
   course_.totals.compute_seconds += watch.lap();
-  if (group_.rank() == 0 && std::ranges::count(run_.output.record, course_.step) > 0)
+  if (recorded)
     write_gradient(run_.path("gradients-step-" + std::to_string(course_.step) + ".npz"),
                    replica_.model(), replica_.gradient());
   watch.lap();
-  const StepStats stats =
-      descent_.step(replica_.parameters(), replica_.gradient(), info(course_.step));
+  const StepStats stats = descent_.end();
   account(stats, watch.lap());
+  if (descent_.votes()) stopping_ = (stats.flags & kStop) != 0;
 }
+
+// Tensors leave as they become final, or stay until all are.
+void Worker::learn(bool as_they_come) {
+  Replica::Ready ready;
+  if (as_they_come) ready = [this](std::size_t tensor) { descent_.ready(tensor); };
+  loss_sum_ += replica_.learn(run_.data.train, batches_.at(course_.step, group_.rank()), ready);
+  ++course_.loss_count;
+  course_.images += run_.settings.workers * run_.settings.batch;
+}
+
+StepInfo Worker::info(std::uint64_t step) const {
+  return {.step = step, .lr = schedule_.at(step), .flags = wishes_to_stop() ? kStop : 0};
+}
+
+bool Worker::wishes_to_stop() const { return run_.observer.stop && *run_.observer.stop; }
 
 void Worker::finish() {
   Stopwatch watch;
@@ -110,13 +153,12 @@ void Worker::compare_replicas() {
       group_.gather(std::array{fingerprint(replica_.parameters())}, "all_gather of fingerprints");
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      throw DataError("after step " + std::to_string(course_.step) + " rank " +
-                      std::to_string(rank) + "'s replica differs from rank 0's");
+      throw DataError("after step " + std::to_string(course_.step) + " " + rank_text(rank) +
+                      "'s replica differs from rank 0's");
 }
 
 void Worker::ask_to_stop() {
-  const auto* wish = run_.observer.stop;
-  stopping_ = group_.any(wish && *wish, "all_gather of wishes to stop");
+  stopping_ = group_.any(wishes_to_stop(), "all_gather of wishes to stop");
 }
 
 void Worker::evaluate() {

@@ -22,7 +22,9 @@ class Worker {
   Result result() const;
 
  private:
+  void compare_notes();
   void one_step();
+  void learn(bool as_they_come);
   void finish();
   void compare_replicas();
   void ask_to_stop();
@@ -32,7 +34,8 @@ class Worker {
   void leave_model();
   void note_regrouping() const;
 
-  StepInfo info(std::uint64_t step) const { return {.step = step, .lr = schedule_.at(step)}; }
+  StepInfo info(std::uint64_t step) const;
+  bool wishes_to_stop() const;
   std::uint64_t epoch_images() const {
     return batches_.steps_per_epoch() * run_.settings.workers * run_.settings.batch;
   }

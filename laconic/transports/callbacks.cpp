@@ -38,14 +38,11 @@ class CallbackTransport : public Transport {
   std::uint64_t open_attempt() override { return attempts_.open(); }
 
   void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
-    if (attempts_.is_aborted(attempt)) return;
     attempts_.abort(attempt, {rank(), culprit, reason});
-    tell({.kind = Head::Kind::abort, .tag = {.attempt = attempt}}, culprit, reason);
   }
 
   void poison(int culprit, std::string_view reason) override {
     attempts_.poison({rank(), culprit, reason});
-    tell({.kind = Head::Kind::poison, .tag = {}}, culprit, reason);
   }
 
   void idle(Clock::time_point) override {}
@@ -127,91 +124,60 @@ class CallbackTransport : public Transport {
       pass(transfer, peers);
   }
 
-  // One message to and one from each: heads, then bytes. A message that is stale does not count.
+  // One message to and one from each: heads, then bytes. A message of an attempt that is over does
+  // not count. One that is refused is received all the same, or its sender would wait.
   void pass(const Transfer& transfer, std::vector<Peer>& peers) {
-    std::vector<Send> sends;
-    std::vector<Receive> receives;
+    sends_.clear();
+    receives_.clear();
     for (Peer& peer : peers) {
       if (peer.sends()) {
         peer.head_out = write_head({.tag = transfer.tag(), .length = peer.out[peer.sent].size()});
-        sends.push_back({peer.rank, peer.head_out});
+        sends_.push_back({peer.rank, peer.head_out});
       }
-      if (peer.receives()) receives.push_back(Receive::exactly(peer.rank, peer.head_in));
+      if (peer.receives()) receives_.push_back(Receive::exactly(peer.rank, peer.head_in));
     }
-    exchange(sends, receives, transfer);
-    sends.clear();
-    receives.clear();
-    std::exception_ptr error;
-    std::vector<std::pair<Head, Peer*>> control;
+    exchange(transfer);
+    std::exception_ptr refused;
     for (Peer& peer : peers) {
-      if (peer.sends()) sends.push_back({peer.rank, peer.out[peer.sent++]});
+      if (peer.sends()) sends_.push_back({peer.rank, peer.out[peer.sent++]});
       if (!peer.receives()) continue;
       const Head head = read_head(peer.head_in, peer.rank);
-      if (head.kind == Head::Kind::message && head.tag == transfer.tag()) {
-        const Receive& wanted = *peer.in[peer.received++];
-        receives.push_back(
-            Receive::exactly(peer.rank, wanted.room_for(head.length, transfer.operation)));
-      } else {
-        receives.push_back(Receive::exactly(peer.rank, unwanted_room(peer, head)));
-        control.push_back({head, &peer});
-      }
+      receives_.push_back(Receive::exactly(peer.rank, room_for(head, peer, transfer, refused)));
     }
-    std::erase_if(sends, [](const Send& send) { return send.bytes.empty(); });
-    std::erase_if(receives, [](const Receive& receive) { return receive.bytes.empty(); });
-    exchange(sends, receives, transfer);
-    for (const auto& [head, peer] : control) hear(head, *peer);
-    attempts_.check(transfer.tag().attempt);
+    std::erase_if(sends_, [](const Send& send) { return send.bytes.empty(); });
+    std::erase_if(receives_, [](const Receive& receive) { return receive.bytes.empty(); });
+    exchange(transfer);
+    if (refused) std::rethrow_exception(refused);
   }
 
-  // A message of an attempt that is over is read and forgotten.
-  std::span<std::uint8_t> unwanted_room(Peer& peer, const Head& head) const {
-    const bool stale = head.kind == Head::Kind::message && attempts_.is_closed(head.tag.attempt);
-    const std::uint64_t most = stale ? std::uint64_t{1} << 32 : 4 + kLongestReason;
-    if ((head.kind == Head::Kind::message && !stale) || head.length > most)
-      throw DataError("rank " + std::to_string(peer.rank) +
-                          " is at another transfer; all start them in the same order",
-                      peer.rank);
-    return peer.unwanted.reset(static_cast<std::size_t>(head.length));
-  }
-
-  void hear(const Head& head, const Peer& peer) {
-    if (head.kind != Head::Kind::abort && head.kind != Head::Kind::poison) return;
-    const Reason reason = read_reason(peer.unwanted.view(), peer.rank);
-    const Verdict verdict(peer.rank, reason.culprit, reason.text);
-    if (head.kind == Head::Kind::abort) return attempts_.abort(head.tag.attempt, verdict);
-    attempts_.poison(verdict);
-  }
-
-  // To those who listen within a second; a host that has failed is not asked again.
-  void tell(Head head, int culprit, std::string_view reason) {
-    if (failed_ || size() == 1) return;
-    const Buffer bytes = write_reason(culprit, reason);
-    head.length = bytes.size();
-    const HeadBytes first = write_head(head);
-    std::vector<Send> heads, reasons;
-    for (int to = 0; to < size(); ++to) {
-      if (to == rank()) continue;
-      heads.push_back({to, first});
-      reasons.push_back({to, bytes.view()});
-    }
-    const Deadline deadline = Deadline::in(1, "telling all that this rank cannot go on");
+  std::span<std::uint8_t> room_for(const Head& head, Peer& peer, const Transfer& transfer,
+                                   std::exception_ptr& refused) const {
+    constexpr std::uint64_t kMostUnwanted = 64 << 20;
     try {
-      callbacks_.exchange(heads, {}, deadline);
-      callbacks_.exchange(reasons, {}, deadline);
-    } catch (const std::exception&) {  // they find out by their time-outs
+      if (head.tag == transfer.tag())
+        return peer.in[peer.received++]->room_for(head.length, transfer.operation);
+      if (!attempts_.is_closed(head.tag.attempt))
+        throw DataError("rank " + std::to_string(peer.rank) +
+                            " is at another transfer; all start them in the same order",
+                        peer.rank);
+    } catch (const DataError&) {
+      refused = std::current_exception();
     }
+    if (head.length > kMostUnwanted && refused) std::rethrow_exception(refused);
+    return peer.unwanted.reset(static_cast<std::size_t>(std::min(head.length, kMostUnwanted)));
   }
 
-  void exchange(std::span<const Send> sends, std::span<const Receive> receives,
-                const Transfer& transfer) {
-    if (sends.empty() && receives.empty()) return;
+  // What was collected.
+  void exchange(const Transfer& transfer) {
+    if (sends_.empty() && receives_.empty()) return;
     const Deadline deadline = until(transfer.due, transfer.operation);
-    guarded(deadline, [&] { callbacks_.exchange(sends, receives, deadline); });
+    guarded(deadline, [&] { callbacks_.exchange(sends_, receives_, deadline); });
+    sends_.clear();
+    receives_.clear();
   }
 
   template <class Call>
-  void guarded(const Deadline& deadline, Call call) {
-    failed_ = true;
+  void guarded(const Deadline& deadline, Call call) const {
     try {
       call();
     } catch (const Error&) {
@@ -220,13 +186,13 @@ class CallbackTransport : public Transport {
       throw TransportError("rank " + std::to_string(rank()) + ": the host's transport failed (" +
                            std::string(deadline.operation) + "): " + error.what());
     }
-    failed_ = false;
   }
 
   Callbacks callbacks_;
   Attempts attempts_;
   std::deque<Transfer*> started_;
-  bool failed_ = false;
+  std::vector<Send> sends_;
+  std::vector<Receive> receives_;
 };
 
 const RegisterTransport callbacks{{

@@ -20,9 +20,10 @@ struct Callbacks {
 
 // A transport that blocks: transfers are made one after the other, in the order in which they were
 // started, the first time one is tested. Each message is two of the host's, its head of 40 bytes
-// and then its bytes. An abort reaches those who wait for this rank, now or later. After an
-// exchange of the host's has failed, attempts can only go on if each of its messages arrived whole
-// or not at all. Throws UsageError when rank and size do not fit or exchange is missing.
+// and then its bytes. As it cannot interrupt an exchange of the host's, an abort or a poison is
+// known on this rank only; others find out by their time-outs. A message of an attempt that was
+// closed is dropped, so a step can be tried again if the host is still able to. Throws UsageError
+// when rank and size do not fit or exchange is missing.
 std::unique_ptr<Transport> make_callback_transport(Callbacks callbacks);
 
 }  // namespace laconic

@@ -87,7 +87,8 @@ void ModelledTransport::do_start(Transfer& transfer) {
 void ModelledTransport::arrive(Flight& flight, const Transfer& transfer) {
   flight.order.resize(transfer.receives.size());
   for (std::size_t i = 0; i < flight.order.size(); ++i) flight.order[i] = i;
-  std::ranges::stable_sort(flight.order, {}, [&](std::size_t i) { return flight.came[i].model; });
+  std::ranges::sort(flight.order, {},
+                    [&](std::size_t i) { return std::pair(flight.came[i].model, i); });
   for (const std::size_t i : flight.order) {
     const Receive& receive = transfer.receives[i];
     const double taken = seconds_for(receive.into ? receive.into->size() : receive.bytes.size());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "laconic/transports/attempts.h"
 #include "laconic/transports/loss.h"
@@ -52,7 +53,7 @@ class Mpi : public Transport {
     numbers_.resize(n);
     left_.resize(n);
     held_of_.resize(n);
-    needs_.resize(n);
+    needs_.resize(n, kNobody);
     int level = MPI_THREAD_SINGLE;
     mpi::check(MPI_Query_thread(&level), "MPI_Query_thread");
     any_thread_ = level >= MPI_THREAD_SERIALIZED;
@@ -60,7 +61,8 @@ class Mpi : public Transport {
 
   ~Mpi() override {
     cancel_all();
-    tell_all({.kind = Head::Kind::leave, .tag = {}});
+    tell_all(
+        {.kind = Head::Kind::leave, .tag = {}, .sequence = static_cast<std::uint64_t>(blames_)});
     mpi::bury(std::move(wire_));
   }
 
@@ -89,8 +91,9 @@ class Mpi : public Transport {
     const std::vector<int> ranks = senders.empty() ? outstanding(transfer, false) : senders;
     const std::string what = (senders.empty() ? "to receive " : "to send ") + deadline.within();
     std::set<int> lost;
-    for (const int rank : ranks) lost.insert(behind(rank, transfer.tag().attempt));
+    for (const int rank : ranks) lost.insert(behind(rank));
     const int one = lost.empty() ? kNobody : *lost.begin();
+    blames_ = one;
     if (lost.size() == 1)
       return lost_error({.lost = one,
                          .left = left_[at(one)],
@@ -141,11 +144,17 @@ class Mpi : public Transport {
     if (flight.error) std::rethrow_exception(flight.error);
     if (finish_requests(flight, transfer) && flight.unmatched == 0) {
       deliver(flight);
+      take_report_back(flight);
       std::erase(flights_, &flight);
       return true;
     }
-    attempts_.check(transfer.tag().attempt);
-    check_left(transfer);
+    try {
+      attempts_.check(transfer.tag().attempt);
+      check_left(transfer);
+    } catch (const TransportError& error) {
+      blames_ = error.rank();
+      throw;
+    }
     if (!flight.reported && is_late(flight)) report(transfer, flight);
     return false;
   }
@@ -175,8 +184,6 @@ class Mpi : public Transport {
     attempts_.close(attempt);
     for (std::size_t i = held_.size(); i-- > 0;)
       if (held_[i].head.tag.attempt == attempt) wire_->waste_payload(held_[i].from, unhold(i).head);
-    for (auto& need : needs_)
-      if (need.attempt == attempt) need = {};
   }
 
  private:
@@ -185,11 +192,6 @@ class Mpi : public Transport {
     int from;
     Head head;
     Buffer rides;
-  };
-  // For whom a rank has said to wait, in which attempt; not since it was heard of again.
-  struct Need {
-    int peer = kNobody;
-    std::uint64_t attempt = 0;
   };
 
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
@@ -213,6 +215,7 @@ class Mpi : public Transport {
     flight.values = {};
     flight.error = nullptr;
     flight.reported = false;
+    blames_ = kNobody;
     flight.began = Clock::now();
     return flight;
   }
@@ -275,7 +278,7 @@ class Mpi : public Transport {
 
   void hear(const Arrived& arrived) {
     const auto& [from, head, rides] = arrived;
-    needs_[at(from)] = {};
+    needs_[at(from)] = kNobody;
     switch (head.kind) {
       case Head::Kind::message:
         return hear_message(arrived);
@@ -283,12 +286,11 @@ class Mpi : public Transport {
         return attempts_.abort(head.tag.attempt, verdict(arrived));
       case Head::Kind::poison:
         return attempts_.poison(verdict(arrived));
-      case Head::Kind::report:
-        if (head.sequence < at(size()) && !attempts_.is_closed(head.tag.attempt))
-          needs_[at(from)] = {static_cast<int>(head.sequence), head.tag.attempt};
-        return;
       case Head::Kind::leave:
         left_[at(from)] = true;
+        [[fallthrough]];
+      case Head::Kind::report:
+        if (head.sequence < at(size())) needs_[at(from)] = static_cast<int>(head.sequence);
     }
   }
 
@@ -413,8 +415,8 @@ class Mpi : public Transport {
     for (const bool incoming : {true, false})
       for (const int peer : outstanding(transfer, incoming))
         if (left_[at(peer)])
-          throw lost_error({.lost = peer,
-                            .left = true,
+          throw lost_error({.lost = behind(peer),
+                            .left = left_[at(behind(peer))],
                             .peer = peer,
                             .rank = rank(),
                             .what = incoming ? "to send" : "to receive"},
@@ -426,26 +428,25 @@ class Mpi : public Transport {
     const std::chrono::duration<double> budget = flight.transfer->due - flight.began;
     const std::chrono::duration<double> left = flight.transfer->due - Clock::now();
     return left.count() <= std::min(5.0, budget.count() / 2) ||
-           std::ranges::any_of(needs_, [&](const Need& need) {
-             return need.peer != kNobody && need.attempt == flight.transfer->tag().attempt;
-           });
+           std::ranges::any_of(needs_, [](int peer) { return peer != kNobody; });
   }
 
-  void report(Transfer& transfer, Flight& flight) noexcept {
-    flight.reported = true;
+  void report(Transfer& transfer, Flight& flight) {
     std::vector<int> ranks = outstanding(transfer, true);
     if (ranks.empty()) ranks = outstanding(transfer, false);
     if (ranks.empty()) return;
-    tell_all({.kind = Head::Kind::report,
-              .tag = {.attempt = transfer.tag().attempt},
-              .sequence = at(ranks.front())});
+    flight.reported = true;
+    tell_all({.kind = Head::Kind::report, .tag = transfer.tag(), .sequence = at(ranks.front())});
   }
 
-  int behind(int peer, std::uint64_t attempt) const {
-    return lost_behind(peer, rank(), size(), [&](int of) {
-      const Need& need = needs_[at(of)];
-      return need.attempt == attempt ? need.peer : kNobody;
-    });
+  // This rank got on after all.
+  void take_report_back(Flight& flight) {
+    if (std::exchange(flight.reported, false))
+      tell_all({.kind = Head::Kind::report, .tag = {}, .sequence = at(size())});
+  }
+
+  int behind(int peer) const {
+    return lost_behind(peer, rank(), size(), [&](int of) { return needs_[at(of)]; });
   }
 
   // Whom it does not reach does not hear it.
@@ -469,8 +470,10 @@ class Mpi : public Transport {
   std::vector<std::size_t> held_of_;    // by rank: how many
   std::vector<std::uint32_t> numbers_;  // by rank: of the next payload to it
   std::vector<bool> left_;              // by rank
-  std::vector<Need> needs_;             // by rank
+  // By rank: for whom it has said to wait, or could not go on; not since it was heard of again.
+  std::vector<int> needs_;
   bool reduce_lost_ = false;
+  int blames_ = kNobody;  // whose fault the last error was
   mpi::Patience patience_;
 };
 

@@ -72,6 +72,7 @@ class Threads : public Transport {
 
   ~Threads() override {
     cancel_all();
+    mine().needs = blames_;  // else it is itself who is lost
     mine().left = true;
     for (Place& place : group_->places) {
       const std::lock_guard lock(place.mutex);
@@ -89,19 +90,11 @@ class Threads : public Transport {
   }
 
   void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
-    for (Place& place : group_->places) {
-      const std::lock_guard lock(place.mutex);
-      place.attempts.abort(attempt, {rank_, culprit, reason});
-      place.tell();
-    }
+    tell_all([&](Place& place) { place.attempts.abort(attempt, {rank_, culprit, reason}); });
   }
 
   void poison(int culprit, std::string_view reason) override {
-    for (Place& place : group_->places) {
-      const std::lock_guard lock(place.mutex);
-      place.attempts.poison({rank_, culprit, reason});
-      place.tell();
-    }
+    tell_all([&](Place& place) { place.attempts.poison({rank_, culprit, reason}); });
   }
 
   void idle(std::chrono::steady_clock::time_point until) override {
@@ -121,7 +114,9 @@ class Threads : public Transport {
     std::unique_lock lock(mine().mutex);
     const Outstanding of = outstanding(transfer);
     lock.unlock();
-    return failure(of, " " + deadline.within(), deadline.operation);
+    const TransportError error = failure(of, " " + deadline.within(), deadline.operation);
+    mine().needs = blames_ = error.rank();
+    return error;
   }
 
  protected:
@@ -130,7 +125,7 @@ class Threads : public Transport {
       const std::lock_guard lock(mine().mutex);
       mine().attempts.require_open(transfer.tag().attempt);
     }
-    mine().needs = kNobody;
+    mine().needs = blames_ = kNobody;
     auto& flight = transfer.state<Flight>();
     flight.received.assign(transfer.receives.size(), false);
     flight.unreceived = transfer.receives.size();
@@ -161,9 +156,14 @@ class Threads : public Transport {
       mine().needs = kNobody;
       return true;
     }
-    mine().attempts.check(transfer.tag().attempt);
     const Outstanding of = outstanding(transfer);
-    if (at(of.peer).left) throw failure(of, "", transfer.operation);
+    try {
+      mine().attempts.check(transfer.tag().attempt);
+      if (at(of.peer).left) throw failure(of, "", transfer.operation);
+    } catch (const TransportError& error) {
+      mine().needs = blames_ = error.rank();
+      throw;
+    }
     mine().awaited = tested_++ == 0 ? of.peer : kAnybody;
     waits_for_ = of.peer;
     return false;
@@ -223,6 +223,18 @@ class Threads : public Transport {
     copy.bytes = {copy.data.data(), message.bytes.size()};
     if (!copy.bytes.empty()) std::memcpy(copy.data.data(), message.bytes.data(), copy.bytes.size());
     return copy;
+  }
+
+  // At once: a rank that hears of an end and leaves must not be taken for its cause by one that has
+  // not heard of it yet.
+  template <class Tell>
+  void tell_all(Tell tell) const {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (Place& place : group_->places) locks.emplace_back(place.mutex);
+    for (Place& place : group_->places) {
+      tell(place);
+      place.tell();
+    }
   }
 
   // Messages for this rank that it will not take.
@@ -316,6 +328,7 @@ class Threads : public Transport {
   // What was tested since the last idle: how many transfers, and for whom the last of them waits.
   std::size_t tested_ = 0;
   int waits_for_ = kNobody;
+  int blames_ = kNobody;  // whose fault the last error was; others need not blame this rank for it
 };
 
 const RegisterTransport threads{{

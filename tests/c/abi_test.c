@@ -55,12 +55,31 @@ laconic_scratch* scratch_of(unsigned threads) {
   return scratch;
 }
 
+laconic_method* method_on(laconic_transport* transport, const laconic_method_options* options) {
+  laconic_method* method = NULL;
+  CHECK_OK(laconic_method_create(transport, options, &method));
+  return method;
+}
+
+void* saved(laconic_method* method, const float* const* parameters, size_t* size) {
+  CHECK_OK(laconic_method_save(method, parameters, NULL, 0, size));
+  void* bytes = malloc(*size + 1);
+  CHECK_FAILS(laconic_method_save(method, parameters, bytes, *size - 1, size), LACONIC_USAGE,
+              "needed: ");
+  CHECK_OK(laconic_method_save(method, parameters, bytes, *size, size));
+  return bytes;
+}
+
 int main(void) {
   test_library();
   test_operators();
   test_frames();
   test_average();
+  test_steps();
+  test_local();
+  test_states();
   test_refusals();
+  test_fork();
   printf("%d checks, %d failed\n", checks, failures);
   return failures > 0;
 }

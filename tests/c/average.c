@@ -1,52 +1,54 @@
-// Four ranks average their gradients over a transport written in C, and over the library's thread
-// group.
+// Four ranks average their gradients in one call, over a transport written in C and over the
+// library's thread group.
 #include "hub.h"
 
 enum { COUNT = 5003, STEPS = 6 };
 
 static const uint64_t conv_shape[] = {10, 500}, bias_shape[] = {3};
 static const laconic_tensor tensors[] = {{"conv", 2, conv_shape}, {"bias", 1, bias_shape}};
-static const char* const rules[] = {"name=*ias,op=identity"};
 
 typedef float Results[RANKS][STEPS][COUNT];
 
-static laconic_options options_of(const char* op) {
-  const laconic_options options = {
+static laconic_method_options options_of(const char* recipe) {
+  const laconic_method_options options = {
       .struct_size = sizeof options,
-      .op = op,
+      .recipe = recipe,
       .tensors = tensors,
       .tensor_count = 2,
       .seed = 11,
-      .timeout_seconds = 30,
+      .timeout_seconds = 3600,
+      .threads = 2,
   };
   return options;
 }
 
-static laconic_options feedback_options(const char* layout) {
-  laconic_options options = options_of("natural+entropy");
-  options.memory = "feedback";
-  options.layout = layout;
-  options.rules = rules;
-  options.rule_count = 1;
-  options.threads = 2;
-  return options;
-}
+static const char* const plain = "{\"name\": \"plain\"}";
+static const char* const feedback =
+    "{\"name\": \"f\", \"op\": \"natural+entropy\", \"memory\": \"feedback\", \"layout\": "
+    "\"tensor\","
+    " \"rules\": [\"name=*ias,op=identity\"]}";
+static const char* const otherwise_cut =
+    "{\"name\": \"f\", \"op\": \"natural+entropy\", \"memory\": \"feedback\", \"layout\": "
+    "\"split:1000\","
+    " \"rules\": [\"name=*ias,op=identity\"]}";
 
-static laconic_aggregator* open_with(const laconic_transport* transport,
-                                     const laconic_options* options) {
-  laconic_aggregator* aggregator = NULL;
-  CHECK_OK(laconic_aggregator_create(transport, options, &aggregator));
-  return aggregator;
-}
-
-static laconic_stats average(laconic_aggregator* aggregator, float* gradient, uint64_t step) {
+static laconic_stats average(laconic_method* method, float* gradient, uint64_t step) {
+  const float* const parameters[] = {gradient, gradient + 5000};
   const laconic_step info = {
-      .struct_size = sizeof info, .step = step, .lr = 0.1f, .parameters = gradient};
+      .struct_size = sizeof info, .step = step, .lr = 0.1f, .flags = 4, .parameters = parameters};
   laconic_stats stats = {.struct_size = sizeof stats};
-  CHECK_OK(laconic_average(aggregator, gradient, COUNT, &info, &stats));
-  CHECK(stats.dense_bytes == COUNT * sizeof(float));
-  CHECK(stats.compress_seconds >= 0 && stats.exchange_seconds > 0 && stats.decompress_seconds >= 0);
+  CHECK_OK(laconic_average(method, gradient, COUNT, &info, &stats));
+  CHECK(stats.dense_bytes == COUNT * sizeof(float) && stats.flags == 4);
+  CHECK(stats.compress_seconds >= 0 && stats.exchange_seconds >= 0 && stats.decompress_seconds > 0);
+  CHECK(stats.exposed_seconds > 0 && stats.update_seconds == 0);
+  CHECK(stats.rounds > 0 && stats.vote_bytes > 0 && stats.vote_bytes < stats.traffic_bytes);
   return stats;
+}
+
+static double residual_of(const laconic_method* method) {
+  double norm = -1;
+  CHECK_OK(laconic_residual_norm(method, &norm));
+  return norm;
 }
 
 static void gradient_of(int rank, int step, float* gradient) {
@@ -63,17 +65,19 @@ static void check_all_equal(Results results) {
 static void* average_identity(void* self) {
   const Rank* rank = self;
   Results* results = rank->common;
-  const laconic_options options = options_of("identity");
-  laconic_aggregator* aggregator = open_with(&rank->transport, &options);
+  laconic_method_options options = options_of(plain);
+  options.engine = rank->rank % 2 ? LACONIC_ENGINE_CALLERS : LACONIC_ENGINE_THREAD;
+  laconic_method* method = method_on(rank->transport, &options);
   for (int step = 0; step < STEPS; ++step) {
-    float* gradient = (*results)[rank->transport.rank][step];
-    gradient_of(rank->transport.rank, step, gradient);
-    const laconic_stats stats = average(aggregator, gradient, (uint64_t)step);
-    CHECK(stats.finite && stats.residual_norm == 0);
+    float* gradient = (*results)[rank->rank][step];
+    gradient_of(rank->rank, step, gradient);
+    const laconic_stats stats = average(method, gradient, (uint64_t)step);
+    CHECK(stats.finite && residual_of(method) == 0);
     CHECK(stats.payload_bytes == stats.dense_bytes && stats.wire_bytes > stats.payload_bytes);
     CHECK(stats.traffic_bytes >= (RANKS - 1) * stats.wire_bytes);
+    CHECK(stats.up_bytes == stats.wire_bytes && stats.down_bytes == 0);
   }
-  laconic_aggregator_free(aggregator);
+  laconic_method_free(method);
   return NULL;
 }
 
@@ -95,63 +99,56 @@ static void check_means(Results results) {
 static void* average_dense(void* self) {
   Rank* rank = self;
   Results* results = rank->common;
-  laconic_options options = options_of("identity");
-  options.exchange = "dense";
+  const laconic_method_options options = options_of("dense");
+  rank->callbacks.all_reduce_float = hub_all_reduce;
   for (int own = 0; own < 2; ++own) {
-    rank->transport.all_reduce_float = own ? hub_all_reduce : NULL;
-    laconic_aggregator* aggregator = open_with(&rank->transport, &options);
-    gradient_of(rank->transport.rank, 0, (*results)[rank->transport.rank][own]);
-    const laconic_stats stats = average(aggregator, (*results)[rank->transport.rank][own], 0);
+    laconic_transport* transport = rank->transport;
+    if (own) CHECK_OK(laconic_transport_from_callbacks(&rank->callbacks, &transport));
+    laconic_method* method = method_on(transport, &options);
+    gradient_of(rank->rank, 0, (*results)[rank->rank][own]);
+    const laconic_stats stats = average(method, (*results)[rank->rank][own], 0);
     CHECK(stats.traffic_bytes < 2 * stats.dense_bytes);
-    laconic_aggregator_free(aggregator);
+    laconic_method_free(method);
+    if (own) laconic_transport_free(transport);
   }
   return NULL;
 }
 
-// ---- feedback: saved in the middle, continued by another aggregator that cuts the model otherwise
+// ---- feedback: saved in the middle, continued by another method that cuts the model otherwise
 // ----
-
-static void* save(const laconic_aggregator* aggregator, size_t* size) {
-  CHECK_OK(laconic_aggregator_save(aggregator, NULL, 0, size));
-  void* bytes = malloc(*size);
-  CHECK_FAILS(laconic_aggregator_save(aggregator, bytes, *size - 1, size), LACONIC_USAGE,
-              "needed: ");
-  CHECK_OK(laconic_aggregator_save(aggregator, bytes, *size, size));
-  return bytes;
-}
 
 static void* average_with_feedback(void* self) {
   const Rank* rank = self;
   Results* results = rank->common;
-  const int me = rank->transport.rank;
-  const laconic_options options = feedback_options("tensor"),
-                        other = feedback_options("split:1000");
-  laconic_aggregator* first = open_with(&rank->transport, &options);
-  laconic_aggregator* second = open_with(&rank->transport, &other);
+  const int me = rank->rank;
+  const laconic_method_options options = options_of(feedback), other = options_of(otherwise_cut);
+  laconic_method* first = method_on(rank->transport, &options);
+  laconic_method* second = method_on(rank->transport, &other);
   static float unused[RANKS][COUNT];
   void* state = NULL;
   size_t size = 0;
   for (int step = 0; step < STEPS; ++step) {
-    if (step == STEPS / 2) state = save(first, &size);
+    if (step == STEPS / 2) state = saved(first, NULL, &size);
     gradient_of(me, step, (*results)[me][step]);
-    CHECK(average(first, (*results)[me][step], (uint64_t)step).residual_norm > 0);
+    average(first, (*results)[me][step], (uint64_t)step);
+    CHECK(residual_of(first) > 0);
   }
   gradient_of(me, 0, unused[me]);
   average(second, unused[me], 0);  // what it remembers of this is replaced
-  CHECK_OK(laconic_aggregator_load(second, state, size));
+  CHECK_OK(laconic_method_load(second, state, size, 0, NULL));
   for (int step = STEPS / 2; step < STEPS; ++step) {
     gradient_of(me, step, unused[me]);
     average(second, unused[me], (uint64_t)step);
     CHECK(same_bytes(unused[me], (*results)[me][step], sizeof unused[me]));
   }
   size_t a = 0, b = 0;
-  void *one = save(first, &a), *two = save(second, &b);
+  void *one = saved(first, NULL, &a), *two = saved(second, NULL, &b);
   CHECK(a == b && same_bytes(one, two, a));
   free(one);
   free(two);
   free(state);
-  laconic_aggregator_free(second);
-  laconic_aggregator_free(first);
+  laconic_method_free(second);
+  laconic_method_free(first);
   return NULL;
 }
 
@@ -159,85 +156,95 @@ static void* average_with_feedback(void* self) {
 
 static void* average_nan(void* self) {
   const Rank* rank = self;
-  const int me = rank->transport.rank;
+  const int me = rank->rank;
   static float gradients[RANKS][COUNT];
-  const laconic_options options = feedback_options("whole");
-  laconic_aggregator* aggregator = open_with(&rank->transport, &options);
+  const laconic_method_options options = options_of(feedback);
+  laconic_method* method = method_on(rank->transport, &options);
+  int outcome = -1;
   gradient_of(me, 0, gradients[me]);
-  average(aggregator, gradients[me], 0);
+  average(method, gradients[me], 0);
+  CHECK_OK(laconic_outcome(method, &outcome));
+  CHECK(outcome == LACONIC_COMMITTED);
   size_t before_size = 0, after_size = 0;
-  void* before = save(aggregator, &before_size);
+  void* before = saved(method, NULL, &before_size);
   if (me == 2) gradients[me][7] = NAN;
-  const laconic_stats stats = average(aggregator, gradients[me], 1);
+  const laconic_stats stats = average(method, gradients[me], 1);
   CHECK(!stats.finite && isnan(gradients[me][7]));
-  void* after = save(aggregator, &after_size);
+  CHECK_OK(laconic_outcome(method, &outcome));
+  CHECK(outcome == LACONIC_ROLLED_BACK);
+  void* after = saved(method, NULL, &after_size);
   CHECK(before_size == after_size && same_bytes(before, after, after_size));
   free(after);
   free(before);
-  laconic_aggregator_free(aggregator);
+  laconic_method_free(method);
   return NULL;
 }
 
-// ---- the library's own threads ----
+// ---- every way of averaging leaves all ranks with the same ----
 
-typedef struct Member {
-  laconic_thread_group* group;
-  Results* results;
-  int rank;
-} Member;
-
-static void* average_in_group(void* self) {
-  const Member* member = self;
-  Rank rank = {.transport = {.struct_size = sizeof rank.transport}, .common = member->results};
-  CHECK_OK(laconic_thread_group_transport(member->group, member->rank, &rank.transport));
-  CHECK(rank.transport.rank == member->rank && rank.transport.size == RANKS);
-  average_identity(&rank);
-
-  // Rank 3 leaves; the others are told at once and their gradient is as it was.
-  if (member->rank == 3) {
-    CHECK_OK(laconic_thread_group_leave(member->group, 3));
-    CHECK_FAILS(laconic_thread_group_leave(member->group, 3), LACONIC_USAGE, "has left its group");
-    return NULL;
+static void* average_by_recipe(void* self) {
+  static const char* const names[] = {"natural-sharded",
+                                      "natural-bidirectional",
+                                      "randomk",
+                                      "spardl",
+                                      "powersgd",
+                                      "dgc",
+                                      "gmc",
+                                      "stc"};
+  const Rank* rank = self;
+  Results* results = rank->common;
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    const laconic_method_options options = options_of(names[i]);
+    laconic_method* method = method_on(rank->transport, &options);
+    for (int step = 0; step < 2; ++step) {
+      gradient_of(rank->rank, step, (*results)[rank->rank][0]);
+      CHECK(average(method, (*results)[rank->rank][0], (uint64_t)step).finite);
+      pthread_barrier_wait(rank->barrier);
+      CHECK(same_bytes((*results)[rank->rank][0], (*results)[0][0], COUNT * sizeof(float)));
+      pthread_barrier_wait(rank->barrier);
+    }
+    laconic_method_free(method);
   }
-  const laconic_options options = options_of("identity");
-  laconic_aggregator* aggregator = open_with(&rank.transport, &options);
+  return NULL;
+}
+
+// ---- a rank that leaves ----
+
+static void* average_without_rank_3(void* self) {
+  Rank* rank = self;
+  const laconic_method_options options = options_of(plain);
   const laconic_step step = {.struct_size = sizeof step};
+  laconic_method* method = method_on(rank->transport, &options);
   float* gradient = calloc(COUNT, sizeof *gradient);
-  gradient[COUNT - 1] = 5;
-  CHECK_FAILS(laconic_average(aggregator, gradient, COUNT, &step, NULL), LACONIC_TRANSPORT,
-              "(all_gather of frames)");
-  CHECK(gradient[COUNT - 1] == 5);
-  free(gradient);
-  laconic_aggregator_free(aggregator);
-  CHECK_OK(laconic_thread_group_leave(member->group, member->rank));
-  return NULL;
-}
-
-static void run_group(Results* results) {
-  laconic_thread_group* group = NULL;
-  Member members[RANKS];
-  pthread_t threads[RANKS];
-  CHECK_OK(laconic_thread_group_create(RANKS, &group));
-  for (int i = 0; i < RANKS; ++i) {
-    members[i] = (Member){group, results, i};
-    pthread_create(&threads[i], NULL, average_in_group, &members[i]);
+  if (rank->rank == 3) {
+    laconic_method_free(method);
+    laconic_transport_free(rank->transport);
+    rank->transport = NULL;
+  } else {
+    CHECK_FAILS(laconic_average(method, gradient, COUNT, &step, NULL), LACONIC_TRANSPORT, "rank 3");
+    CHECK(laconic_last_rank() == 3);
+    laconic_method_free(method);
   }
-  for (int i = 0; i < RANKS; ++i) pthread_join(threads[i], NULL);
-  laconic_thread_group_free(group);
+  free(gradient);
+  return NULL;
 }
 
 void test_average(void) {
   static Results results;
-  run_ranks(average_identity, &results);
+  run_on_hub(average_identity, &results);
   check_means(results);
   memset(results, 0, sizeof results);
-  run_group(&results);
+  run_in_group(average_identity, &results);
   check_means(results);
 
   memset(results, 0, sizeof results);
-  run_ranks(average_dense, &results);
+  run_on_hub(average_dense, &results);
   check_all_equal(results);
-  run_ranks(average_with_feedback, &results);
+  run_on_hub(average_with_feedback, &results);
   check_all_equal(results);
-  run_ranks(average_nan, NULL);
+  run_in_group(average_with_feedback, &results);
+  check_all_equal(results);
+  run_in_group(average_nan, NULL);
+  run_in_group(average_by_recipe, &results);
+  run_in_group(average_without_rank_3, NULL);
 }

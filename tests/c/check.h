@@ -29,8 +29,18 @@ int same_bytes(const void* a, const void* b, size_t size);
 laconic_operator* parse(const char* spec);
 laconic_scratch* scratch_of(unsigned threads);
 
+// A method; NULL, and a failed check, where it cannot be made.
+laconic_method* method_on(laconic_transport* transport, const laconic_method_options* options);
+
+// What laconic_method_save writes, with *size its size: to be freed.
+void* saved(laconic_method* method, const float* const* parameters, size_t* size);
+
 void test_library(void);
 void test_operators(void);
 void test_frames(void);
 void test_average(void);
+void test_steps(void);
+void test_local(void);
+void test_states(void);
 void test_refusals(void);
+void test_fork(void);

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <type_traits>
 
-static_assert(std::is_trivially_copyable_v<laconic_options> &&
-              std::is_standard_layout_v<laconic_options>);
-static_assert(std::is_trivially_copyable_v<laconic_transport> &&
-              std::is_standard_layout_v<laconic_transport>);
+static_assert(std::is_trivially_copyable_v<laconic_method_options> &&
+              std::is_standard_layout_v<laconic_method_options>);
+static_assert(std::is_trivially_copyable_v<laconic_callbacks> &&
+              std::is_standard_layout_v<laconic_callbacks>);
 
 int main() {
   laconic_traits traits{};

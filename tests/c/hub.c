@@ -75,7 +75,7 @@ int hub_all_reduce(void* self, float* values, size_t count, double timeout, cons
   Port* port = self;
   Hub* hub = port->hub;
   float* sum = calloc(count + 1, sizeof *sum);
-  CHECK(timeout > 0 && strcmp(operation, "all_reduce of gradients") == 0);
+  CHECK(timeout > 0 && strcmp(operation, "average of gradients") == 0);
   hub->values[port->rank] = values;
   pthread_barrier_wait(&hub->barrier);
   for (int rank = 0; rank < RANKS; ++rank)
@@ -86,41 +86,62 @@ int hub_all_reduce(void* self, float* values, size_t count, double timeout, cons
   return 0;
 }
 
-void hub_open(Hub* hub) {
+static void hub_open(Hub* hub) {
   memset(hub, 0, sizeof *hub);
   pthread_mutex_init(&hub->mutex, NULL);
   pthread_cond_init(&hub->changed, NULL);
   pthread_barrier_init(&hub->barrier, NULL, RANKS);
 }
 
-void hub_close(Hub* hub) {
+static void hub_close(Hub* hub) {
   pthread_barrier_destroy(&hub->barrier);
   pthread_cond_destroy(&hub->changed);
   pthread_mutex_destroy(&hub->mutex);
 }
 
-laconic_transport hub_transport(Port* port) {
-  const laconic_transport transport = {
-      .struct_size = sizeof transport,
-      .self = port,
-      .rank = port->rank,
-      .size = RANKS,
-      .exchange = hub_exchange,
-  };
-  return transport;
-}
-
-void run_ranks(void* (*work)(void* rank), void* common) {
-  Hub hub;
-  Port ports[RANKS];
-  Rank ranks[RANKS];
+static void run(Rank ranks[], void* (*work)(void* rank), void* common) {
   pthread_t threads[RANKS];
-  hub_open(&hub);
+  pthread_barrier_t barrier;
+  pthread_barrier_init(&barrier, NULL, RANKS);
   for (int i = 0; i < RANKS; ++i) {
-    ports[i] = (Port){&hub, i};
-    ranks[i] = (Rank){hub_transport(&ports[i]), common};
+    ranks[i].rank = i;
+    ranks[i].barrier = &barrier;
+    ranks[i].common = common;
     pthread_create(&threads[i], NULL, work, &ranks[i]);
   }
   for (int i = 0; i < RANKS; ++i) pthread_join(threads[i], NULL);
+  for (int i = 0; i < RANKS; ++i) laconic_transport_free(ranks[i].transport);
+  pthread_barrier_destroy(&barrier);
+}
+
+void run_on_hub(void* (*work)(void* rank), void* common) {
+  Hub hub;
+  Port ports[RANKS];
+  Rank ranks[RANKS];
+  hub_open(&hub);
+  for (int i = 0; i < RANKS; ++i) {
+    ports[i] = (Port){&hub, i};
+    const laconic_callbacks callbacks = {
+        .struct_size = sizeof callbacks,
+        .self = &ports[i],
+        .rank = i,
+        .size = RANKS,
+        .exchange = hub_exchange,
+    };
+    ranks[i].callbacks = callbacks;
+    CHECK_OK(laconic_transport_from_callbacks(&callbacks, &ranks[i].transport));
+  }
+  run(ranks, work, common);
   hub_close(&hub);
+}
+
+void run_in_group(void* (*work)(void* rank), void* common) {
+  laconic_thread_group* group = NULL;
+  Rank ranks[RANKS];
+  memset(ranks, 0, sizeof ranks);
+  CHECK_OK(laconic_thread_group_create(RANKS, &group));
+  for (int i = 0; i < RANKS; ++i)
+    CHECK_OK(laconic_thread_group_transport(group, i, &ranks[i].transport));
+  laconic_thread_group_free(group);  // its ends go on
+  run(ranks, work, common);
 }

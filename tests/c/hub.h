@@ -1,4 +1,5 @@
-// A transport written in C: ranks as threads that leave messages in one guarded place.
+// A transport written in C, ranks as threads that leave messages in one guarded place, and what
+// runs tests as ranks over it or over the library's own threads.
 #pragma once
 
 #include "check.h"
@@ -24,15 +25,17 @@ typedef struct Port {
   int rank;
 } Port;
 
-void hub_open(Hub* hub);
-void hub_close(Hub* hub);
-laconic_transport hub_transport(Port* port);
 int hub_all_reduce(void* self, float* values, size_t count, double timeout, const char* operation);
 
-// Runs `work` as RANKS threads; `common` is what they share.
+// A rank of a test. What it frees itself it sets to NULL.
 typedef struct Rank {
-  laconic_transport transport;
-  void* common;
+  int rank;
+  laconic_transport* transport;
+  laconic_callbacks callbacks;  // behind the transport; of the hub only
+  pthread_barrier_t* barrier;   // of all ranks
+  void* common;                 // what they share
 } Rank;
 
-void run_ranks(void* (*work)(void* rank), void* common);
+// Run `work` as RANKS threads over the hub and over a thread group.
+void run_on_hub(void* (*work)(void* rank), void* common);
+void run_in_group(void* (*work)(void* rank), void* common);

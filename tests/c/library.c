@@ -19,11 +19,11 @@ static void layouts(void) {
   CHECK(sizeof(laconic_frame_info) == 128 && offsetof(laconic_frame_info, crc) == 120);
   CHECK(sizeof(laconic_section) == 64 && offsetof(laconic_section, rests) == 60);
   CHECK(sizeof(laconic_send) == 24 && sizeof(laconic_receive) == 24);
-  CHECK(sizeof(laconic_transport) == 40 && offsetof(laconic_transport, all_reduce_float) == 32);
+  CHECK(sizeof(laconic_callbacks) == 40 && offsetof(laconic_callbacks, all_reduce_float) == 32);
   CHECK(sizeof(laconic_tensor) == 24);
-  CHECK(sizeof(laconic_options) == 96 && offsetof(laconic_options, threads) == 88);
-  CHECK(sizeof(laconic_step) == 32 && offsetof(laconic_step, parameters) == 24);
-  CHECK(sizeof(laconic_stats) == 80 && offsetof(laconic_stats, finite) == 72);
+  CHECK(sizeof(laconic_method_options) == 72 && offsetof(laconic_method_options, unit_bytes) == 64);
+  CHECK(sizeof(laconic_step) == 48 && offsetof(laconic_step, momentum) == 40);
+  CHECK(sizeof(laconic_stats) == 120 && offsetof(laconic_stats, finite) == 116);
 }
 
 static int listed(int kind, const char* name) {
@@ -40,11 +40,13 @@ static void lists(void) {
   CHECK(listed(LACONIC_TRANSPORTS, "callbacks"));
   CHECK(listed(LACONIC_EXAMPLES, "natural+entropy"));
   CHECK(listed(LACONIC_CPUS, "scalar"));
-  for (int kind = LACONIC_OPERATORS; kind <= LACONIC_CPUS; ++kind) {
+  CHECK(listed(LACONIC_RECIPES, "natural-feedback"));
+  for (int kind = LACONIC_OPERATORS; kind <= LACONIC_RECIPES; ++kind) {
     const size_t count = laconic_count(kind);
     for (size_t i = 0; i < count; ++i) {
       CHECK(laconic_name(kind, i)[0] != '\0');
-      CHECK((laconic_summary(kind, i)[0] != '\0') == (kind < LACONIC_EXAMPLES));
+      CHECK((laconic_summary(kind, i)[0] != '\0') ==
+            (kind < LACONIC_EXAMPLES || kind == LACONIC_RECIPES));
       CHECK(laconic_paper(kind, i) != NULL);
       CHECK(laconic_name(kind, i) == laconic_name(kind, i));
     }
@@ -54,6 +56,32 @@ static void lists(void) {
   CHECK(laconic_count(-1) == 0 && laconic_count(99) == 0);
   CHECK(laconic_summary(99, 0) == NULL);
   CHECK(strstr(laconic_last_error(), "no laconic_kind 99") != NULL);
+}
+
+// What is written of a built-in recipe is read as the same.
+static void recipes(void) {
+  char json[4096], again[4096];
+  size_t size = 0, same = 0;
+  for (size_t i = 0; i < laconic_count(LACONIC_RECIPES); ++i) {
+    const char* name = laconic_name(LACONIC_RECIPES, i);
+    CHECK_OK(laconic_recipe_check(name));
+    CHECK_OK(laconic_recipe_json(name, json, sizeof json, &size));
+    CHECK(strlen(json) + 1 == size && strstr(json, name) != NULL);
+    CHECK_OK(laconic_recipe_check(json));
+    CHECK_OK(laconic_recipe_json(json, again, sizeof again, &same));
+    CHECK(same == size && same_bytes(json, again, size));
+  }
+  CHECK_OK(laconic_recipe_json("natural", NULL, 0, &size));
+  CHECK(size > 10);
+  CHECK_FAILS(laconic_recipe_json("natural", json, size - 1, &same), LACONIC_USAGE, "needed: ");
+  CHECK(same == size);
+  CHECK_FAILS(laconic_recipe_json("natural", json, sizeof json, NULL), LACONIC_USAGE, "'size' is");
+  CHECK_FAILS(laconic_recipe_json(NULL, json, sizeof json, &size), LACONIC_USAGE, "'recipe' is");
+  CHECK_FAILS(laconic_recipe_check(NULL), LACONIC_USAGE, "'recipe' is");
+  CHECK_FAILS(laconic_recipe_check("no-such"), LACONIC_USAGE, "no recipe 'no-such'");
+  CHECK_FAILS(laconic_recipe_check("{"), LACONIC_USAGE, "must be one JSON object");
+  CHECK_FAILS(laconic_recipe_check("{\"name\": \"x\", \"op\": \"naturall\"}"), LACONIC_USAGE,
+              "no operator 'naturall'");
 }
 
 static void instruction_sets(void) {
@@ -71,7 +99,7 @@ static void errors(void) {
   CHECK_OK(laconic_use_cpu("auto"));
   CHECK(strstr(laconic_last_error(), "'7'") != NULL);  // success leaves it alone
   laconic_set_error("mine");
-  CHECK(strcmp(laconic_last_error(), "mine") == 0);
+  CHECK(strcmp(laconic_last_error(), "mine") == 0 && laconic_last_rank() == -1);
   laconic_set_error(laconic_last_error());
   CHECK(strcmp(laconic_last_error(), "mine") == 0);
   char longest[5000];
@@ -113,6 +141,7 @@ void test_library(void) {
   versions();
   layouts();
   lists();
+  recipes();
   instruction_sets();
   errors();
   errors_of_threads();

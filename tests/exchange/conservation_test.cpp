@@ -108,6 +108,7 @@ struct Invariant {
   std::string spec;
   double tolerance;  // 0, or rounding: sums of some thousands in float32
   void (*add)(const Step& step, Ledger& ledger);
+  int bits = 24;  // of the numbers that are kept
 };
 
 constexpr double kLr = 0.5;  // of info_of
@@ -159,7 +160,7 @@ const std::vector<Invariant> kInvariants = {
     {"feedback:0.5", 0.01, add_decayed<1>},
     {"feedback:0.25", 0.01, add_decayed<2>},
     {"feedback:step", 0.01, add_in_steps},
-    {"feedback:bf16", 40, add_plain},  // 2^-8 of residuals of some thousand, rank by rank
+    {"feedback:bf16", 0.01, add_plain, 8},
     {"dgc:0.5", 0.01, add_momentum},
     {"gmc:0.5", 0.01, add_movement},
 };
@@ -194,6 +195,7 @@ double gap_after(const Job& job, const Invariant& invariant) {
     }
     for (const float value : mean) now.sum.push_back(job.ranks * static_cast<double>(value));
     invariant.add(now, ledger);
+    if (invariant.bits < 24) ledger.note_rounding(states, invariant.bits);
     previous = now.parameters;
   }
   return ledger.gap(states);

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <random>
 
-#include "tests/exchange/jobs.h"
 #include "laconic/layout/places.h"
+#include "tests/exchange/jobs.h"
 
 namespace laconic::testing {
 namespace {
@@ -70,8 +70,7 @@ std::vector<float> hand_over(Aggregator& aggregator, const Way& way, const StepI
   aggregator.commit();
   if (way.apart)
     for (std::size_t t = 0; t < arrays.size(); ++t)
-      std::ranges::copy(arrays[t],
-                        flat.begin() + static_cast<std::ptrdiff_t>(places.begin(t)));
+      std::ranges::copy(arrays[t], flat.begin() + static_cast<std::ptrdiff_t>(places.begin(t)));
   return flat;
 }
 
@@ -206,6 +205,33 @@ TEST(Pipeline, APartIsDoneWhenItsSlicesAre) {
   }));
 }
 
+// Rank 1 submits only after rank 0 has waited in vain.
+TEST(Pipeline, AWaitWithALimitEnds) {
+  for (const Engine engine : {Engine::callers, Engine::thread}) {
+    std::atomic<bool> waited = false;
+    expect_no_errors(on_ranks(2, [&](Transport& transport) {
+      laconic::Setup setup = setup_of({.ranks = 2}, transport);
+      setup.engine = engine;
+      const auto aggregator = make_aggregator("gather", std::move(setup));
+      auto gradient = gradient_of(transport.rank(), 0);
+      const Places places(kModel);
+      const std::vector<std::size_t> tensors = {0, 1, 2, 3};
+      std::vector<void*> data;
+      for (const std::size_t t : tensors) data.push_back(gradient.data() + places.begin(t));
+      aggregator->begin({});
+      if (transport.rank() == 1) waited.wait(false);
+      aggregator->submit({.tensors = tensors, .data = data});
+      if (transport.rank() == 0) {
+        EXPECT_FALSE(aggregator->wait(0, 0.001));
+        waited = true;
+        waited.notify_all();
+      }
+      EXPECT_TRUE(aggregator->wait(0, 3600));
+      EXPECT_TRUE(aggregator->finish().finite);
+    }));
+  }
+}
+
 TEST(Pipeline, WaitingForWhatWasNotSubmittedIsAMistakeAndNoHang) {
   auto ends = make_thread_transports(1);
   const auto aggregator = make({.layout = "whole", .ranks = 1}, *ends[0]);
@@ -279,9 +305,9 @@ TEST(Pipeline, ATensorThatRestsKeepsItsMemory) {
       const State after = aggregator->save();
       EXPECT_EQ(before.at("feedback/w1") == after.at("feedback/w1"), resting) << exchange;
       EXPECT_NE(before.at("feedback/w2"), after.at("feedback/w2"));
-      EXPECT_TRUE(std::ranges::any_of(std::span(gradient).first(places.end(0)),
-                                      [](float x) { return x != 0; }))
-          << "the others' mean";
+      EXPECT_TRUE(std::ranges::any_of(std::span(gradient).first(places.end(0)), [](float x) {
+        return x != 0;
+      })) << "the others' mean";
     }));
   }
 }

@@ -10,8 +10,12 @@ namespace laconic::testing {
 
 inline const Model kModel = {{"w1", {40, 30}}, {"b1", {40}}, {"w2", {10, 40}}, {"b2", {10}}};
 
-inline std::vector<float> gradient_of(int rank, std::uint64_t step) {
-  return gaussian(count_of(kModel), 1, 1000 * step + static_cast<std::uint64_t>(rank));
+// Slices that several threads share, whether they are cut in halves or not: a piece is 65536
+// entries.
+inline const Model kLargeModel = {{"w", {300, 1000}}, {"b", {300}}};
+
+inline std::vector<float> gradient_of(int rank, std::uint64_t step, const Model& model = kModel) {
+  return gaussian(count_of(model), 1, 1000 * step + static_cast<std::uint64_t>(rank));
 }
 
 // Whole numbers, whose sums have no rounding where entries are only selected.
@@ -23,12 +27,13 @@ inline std::vector<float> whole_numbers(int rank, std::uint64_t step) {
 }
 
 // The same on every rank, and never still.
-inline StepInfo info_of(std::uint64_t step, std::vector<float>& parameters) {
-  parameters = gaussian(count_of(kModel), 1, 5000 + step);
+inline StepInfo info_of(std::uint64_t step, std::vector<float>& parameters,
+                        const Model& model = kModel) {
+  parameters = gaussian(count_of(model), 1, 5000 + step);
   return {.step = step, .lr = 0.5F, .parameters = parameters};
 }
 
-// A method over kModel, and how long it runs.
+// A method over a model, and how long it runs.
 struct Job {
   std::string op = "natural", memory = "none", layout = "tensor", exchange = "gather";
   std::string down = "", down_memory = "none";
@@ -36,6 +41,7 @@ struct Job {
   int ranks = 4;
   std::uint64_t steps = 5;
   unsigned threads = 1;
+  Model model = kModel;
 };
 
 inline std::string text_of(const Job& job) {
@@ -45,17 +51,17 @@ inline std::string text_of(const Job& job) {
 
 inline Setup setup_of(const Job& job, Transport& transport, double timeout_seconds = 3600) {
   Setup setup{.transport = transport,
-              .model = kModel,
-              .plan = make_plan(kModel, job.layout, parse_operator(job.op)),
+              .model = job.model,
+              .plan = make_plan(job.model, job.layout, parse_operator(job.op)),
               .memory = job.memory,
               .down_memory = job.down_memory,
               .seed = 9,
               .timeout_seconds = timeout_seconds,
               .threads = job.threads};
-  if (!job.down.empty()) setup.down = make_plan(kModel, job.layout, parse_operator(job.down));
+  if (!job.down.empty()) setup.down = make_plan(job.model, job.layout, parse_operator(job.down));
   if (!job.warmup.empty())
     setup.warmup = {
-        {.until = 2, .plan = make_plan(kModel, job.layout, parse_operator(job.warmup))}};
+        {.until = 2, .plan = make_plan(job.model, job.layout, parse_operator(job.warmup))}};
   return setup;
 }
 
@@ -78,8 +84,8 @@ inline std::vector<std::vector<std::vector<float>>> means_of(const Job& job) {
     const auto aggregator = make(job, transport);
     std::vector<float> parameters;
     for (std::uint64_t step = 0; step < job.steps; ++step) {
-      auto gradient = gradient_of(transport.rank(), step);
-      EXPECT_TRUE(aggregator->average(gradient, info_of(step, parameters)).finite);
+      auto gradient = gradient_of(transport.rank(), step, job.model);
+      EXPECT_TRUE(aggregator->average(gradient, info_of(step, parameters, job.model)).finite);
       means[static_cast<std::size_t>(transport.rank())].push_back(gradient);
     }
   }));
@@ -111,13 +117,24 @@ inline void add_kept(const State& state, Kept kept, std::vector<double>& sum) {
 // What all ranks together were given and, n times the mean each, were handed out.
 struct Ledger {
   std::vector<double> given = std::vector<double>(count_of(kModel)), delivered = given;
+  std::vector<double> rounding = given;  // what memories may have lost by keeping fewer bits
+
+  // The states were just rounded to so many bits.
+  void note_rounding(std::vector<State> states, int bits) {
+    for (State& state : states) {
+      for (auto& [name, values] : state)
+        for (float& value : values) value = std::ldexp(std::abs(value), -bits);
+      add_kept(state, Kept::sum, rounding);
+    }
+  }
 
   // The largest gap between what was given and what was delivered or is still owed.
   double gap(const std::vector<State>& states) const {
     std::vector<double> sum = delivered;
     for (const State& state : states) add_kept(state, Kept::sum, sum);
     double most = 0;
-    for (std::size_t i = 0; i < sum.size(); ++i) most = std::max(most, std::abs(given[i] - sum[i]));
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      most = std::max(most, std::abs(given[i] - sum[i]) - rounding[i]);
     return most;
   }
 };

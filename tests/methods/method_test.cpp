@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "laconic/exchange/conversation.h"
 #include "laconic/recipes/outer.h"
 #include "tests/methods/courses.h"
 
@@ -368,6 +369,26 @@ TEST(Methods, WhatDoesNotGoTogetherIsRefused) {
   for (const auto& error :
        on_ranks(2, [&](Transport& transport) { method_of(own_form, x, transport); }))
     EXPECT_NE(error.find("sends in a form of its own"), std::string::npos) << error;
+}
+
+TEST(Methods, RanksStartFromTheSameModel) {
+  for (const char* name : {"natural", "sbc2"}) {
+    const auto errors = on_ranks(2, [&](Transport& transport) {
+      const std::vector<float> x(kCount, static_cast<float>(transport.rank()));
+      method_of({.recipe = find_recipe(name)}, x, transport);
+    });
+    for (const std::string& error : errors)
+      EXPECT_NE(error.find("ranks disagree on the checksum of the start parameters"),
+                std::string::npos)
+          << error;
+  }
+  expect_no_errors(on_ranks(2, [](Transport& transport) {
+    method_of({.recipe = find_recipe("natural")}, {}, transport);
+    method_of({.recipe = find_recipe("dpsgd")}, {}, transport);
+    EXPECT_EQ(
+        message_of<UsageError>([&] { method_of({.recipe = find_recipe("sbc2")}, {}, transport); }),
+        "recipe 'sbc2' starts from 0 parameters of a model of " + std::to_string(kCount));
+  }));
 }
 
 TEST(Methods, OnlyAveragedGradientsHaveAnAggregatorToSubmitTo) {

@@ -25,11 +25,11 @@ int run(laconic::Transport& transport) {
   if (transport.rank() == 0) {
     for (std::size_t i = 0; i < kBytes / 8; ++i) laconic::store(&bytes[8 * i], word(i));
     const laconic::Send send{1, bytes};
-    transport.exchange({&send, 1}, {}, deadline);
-    return transport.bytes_sent() == kBytes ? 0 : 1;
+    laconic::Conversation(transport, deadline).exchange({&send, 1}, {});
+    return transport.bytes_sent() == laconic::kMessageHead + kBytes ? 0 : 1;
   }
-  const laconic::Receive receive{0, bytes};
-  transport.exchange({}, {&receive, 1}, deadline);
+  const auto receive = laconic::Receive::exactly(0, bytes);
+  laconic::Conversation(transport, deadline).exchange({}, {&receive, 1});
   if (!is_right(bytes)) return 1;
   std::printf("%zu bytes arrived\n", kBytes);
   return 0;

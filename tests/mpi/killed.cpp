@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/exchange/failures.h"
 #include "laconic/transports/mpi.h"
+#include "tests/exchange/failures.h"
 #include "tests/transports/conformance.h"
 
 namespace laconic::testing {
@@ -43,13 +43,12 @@ std::vector<std::string> heard_by_first(Transport& aside, const std::string& tol
     return std::span(reinterpret_cast<std::uint8_t*>(text.data()), text.size());
   };
   if (aside.rank() != 0) {
-    const Send send{0, bytes(mine)};
-    aside.exchange({&send, 1}, {}, patient("sentences"));
+    exchange(aside, {{0, bytes(mine)}}, {}, patient("sentences"));
     return {};
   }
   Text of_1{}, of_3{};
-  const Receive receives[] = {{1, bytes(of_1)}, {3, bytes(of_3)}};
-  aside.exchange({}, receives, patient("sentences"));
+  exchange(aside, {}, {Receive::exactly(1, bytes(of_1)), Receive::exactly(3, bytes(of_3))},
+           patient("sentences"));
   return {told, of_1.data(), of_3.data()};
 }
 
@@ -58,13 +57,12 @@ void expect_failures(Transport& aside, const std::vector<Case>& cases) {
     const End end = steps_until_failure(*one.aggregator, aside.rank());
     EXPECT_TRUE(has(end.sentence, "not answer") && has(end.sentence, "within 0.5 s"))
         << one.job.exchange << ": " << end.sentence;
-    EXPECT_GE(end.seconds, kTimeout);
-    EXPECT_LT(end.seconds, 60 * kTimeout) << end.sentence;  // and what a busy machine adds
+    EXPECT_EQ(end.rank, kVictim) << end.sentence;
     const bool well = !::testing::Test::HasFailure();
     const auto all = heard_by_first(aside, well ? end.sentence : "failed: " + end.sentence);
     for (const std::string& sentence : all) {
       std::printf("%s: %s\n", one.job.exchange.c_str(), sentence.c_str());
-      EXPECT_TRUE(sentence.starts_with("rank 2 does not answer")) << sentence;
+      EXPECT_TRUE(has(sentence, "rank 2 does not answer")) << sentence;
     }
   }
 }

@@ -13,22 +13,15 @@ class Decoders : public ::testing::TestWithParam<std::string> {
   Scratch scratch_;
 };
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-}
-
 // Buckets that end within blocks, and blocks that end within buckets.
 const std::vector<std::string> kOddBuckets = {
     "bucket:100+qsgd:4",   "bucket:1000+natural",    "bucket:5000+half",
     "bucket:96+sign",      "bucket:12+uniform:2",    "bucket:40+binned:3",
     "bucket:4104+natural", "bucket:10000+natural:8", "bucket:24+uniform:3,absmax"};
 
-INSTANTIATE_TEST_SUITE_P(Registry, Decoders, ::testing::ValuesIn(example_specs()), test_name);
-INSTANTIATE_TEST_SUITE_P(Pairs, Decoders, ::testing::ValuesIn(pair_specs()), test_name);
-INSTANTIATE_TEST_SUITE_P(Buckets, Decoders, ::testing::ValuesIn(kOddBuckets), test_name);
+INSTANTIATE_TEST_SUITE_P(Registry, Decoders, ::testing::ValuesIn(example_specs()), name_of_spec);
+INSTANTIATE_TEST_SUITE_P(Chains, Decoders, ::testing::ValuesIn(chain_specs()), name_of_spec);
+INSTANTIATE_TEST_SUITE_P(Buckets, Decoders, ::testing::ValuesIn(kOddBuckets), name_of_spec);
 
 // Adds in stretches of so many blocks.
 void add_in(const Decoder& decoder, std::size_t blocks, float weight, std::vector<float>& y) {

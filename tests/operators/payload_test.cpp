@@ -187,7 +187,7 @@ void audit(const std::vector<std::string>& specs) {
 }
 
 TEST(Payload, EveryExampleHasExactlyItsBytes) { audit(example_specs()); }
-TEST(Payload, EverySelectorWithEveryQuantiserHasExactlyItsBytes) { audit(pair_specs()); }
+TEST(Payload, EveryChainOfStagesHasExactlyItsBytes) { audit(chain_specs()); }
 
 TEST(Payload, EveryCodeOfPositionsHasExactlyItsBytes) {
   std::vector<std::string> specs;

@@ -111,20 +111,6 @@ class Sources : public ::testing::TestWithParam<std::string> {
   Operator op_ = parse_operator(GetParam());
 };
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-}
-INSTANTIATE_TEST_SUITE_P(Registry, Sources, ::testing::ValuesIn(example_specs()), test_name);
-
-TEST_P(Sources, EncodeAsOnePlainArrayWould) {
-  Scratch scratch;
-  for (const Way& way : kWays)
-    for (const std::size_t count : {1, 4095, 4096, 4097, 70000}) expect_law(way, count, scratch);
-}
-
 TEST_P(Sources, ThreadsAndInstructionSetsChangeNothing) {
   Scratch scratch(3);
   expect_law(kWays[0], 300001, scratch);  // long enough to be written past the cache

@@ -1,42 +1,17 @@
-// Steady state allocates nothing: operator new is counted in this program.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+// An operator that is used step after step takes no new memory.
+#include "tests/allocations.h"
 #include "tests/support.h"
-
-namespace {
-std::atomic<std::size_t> allocations = 0;
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t size, std::align_val_t align) {
-  ++allocations;
-  const auto unit = static_cast<std::size_t>(align);
-  if (void* memory = std::aligned_alloc(unit, (size + unit - 1) / unit * unit)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace laconic::testing {
 namespace {
 
 class Steady : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Registry, Steady, ::testing::ValuesIn(example_specs()), name_of_spec);
+INSTANTIATE_TEST_SUITE_P(Chains, Steady, ::testing::ValuesIn(chain_specs()), name_of_spec);
 
-INSTANTIATE_TEST_SUITE_P(Registry, Steady, ::testing::ValuesIn(example_specs()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           for (char& c : name)
-                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-                           return name;
-                         });
+TEST(SteadyOperators, TheCounterCounts) {
+  EXPECT_GT(allocations_in([] { parse_operator("natural"); }), 1U);
+}
 
 TEST_P(Steady, EncodeOpenAndAddAllocateNothing) {
   const Operator op = parse_operator(GetParam());

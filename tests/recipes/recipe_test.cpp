@@ -146,11 +146,30 @@ TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {
   EXPECT_EQ(messages_with(other),
             R"(ranks disagree on the model: rank 0 has [["w",[10]]], rank 2 has [["w",[11]]])");
   other = mine;
+  other.start_crc = 7;
+  EXPECT_EQ(messages_with(other),
+            "ranks disagree on the checksum of the start parameters: rank 0 has 0, rank 2 has 7");
+  other = mine;
+  other.unit_bytes = 5;
+  EXPECT_EQ(messages_with(other),
+            "ranks disagree on the unit bytes: rank 0 has 1048576, rank 2 has 5");
+  other = mine;
+  other.engine = Engine::thread;
+  other.threads = 2;
+  EXPECT_EQ(messages_with(other), "");
+  other = mine;
   other.recipe.layout = "whole";
   EXPECT_NE(messages_with(other).find("ranks disagree on the recipe"), std::string::npos);
   other = mine;
   other.recipe.warmup = {"5 half"};
   EXPECT_NE(messages_with(other).find("ranks disagree on the recipe"), std::string::npos);
+  other = mine;
+  other.unit_bytes = 5;
+  EXPECT_EQ(messages_with(other),
+            "ranks disagree on the unit bytes: rank 0 has 1048576, rank 2 has 5");
+  other = mine;
+  other.engine = Engine::thread;  // each may choose
+  EXPECT_EQ(messages_with(other), "");
 }
 
 // What notes of rank 1 are refused with, beside good ones of rank 0.

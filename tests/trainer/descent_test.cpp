@@ -16,7 +16,13 @@ constexpr std::size_t kCount = 48;
 
 Descent descent_of(const Recipe& recipe, const OptimizerOptions& optimizer,
                    std::span<const float> start, Transport& transport) {
-  return Descent({.model = kModel, .recipe = recipe, .seed = 5}, optimizer, start, transport);
+  return Descent({.model = kModel, .recipe = recipe, .seed = 5}, optimizer, 100, start, transport);
+}
+
+StepStats step(Descent& descent, std::span<float> x, std::span<float> g, const StepInfo& info) {
+  descent.begin(x, g, info);
+  for (const std::size_t tensor : {1, 0}) descent.ready(tensor);
+  return descent.end();
 }
 
 std::vector<float> gradient_of(int rank, std::uint64_t step) {
@@ -37,7 +43,7 @@ TEST(Descent, RecoversFromOneOverflow) {
         for (std::uint64_t t = 0; t < 12; ++t) {
           const bool burst = transport.rank() == 1 && (t == 2 || t == 3);
           std::vector<float> g(kCount, burst ? 3e38F : 1.0F);
-          EXPECT_EQ(descent.step(x, g, {.step = t, .lr = 10}).finite, t != 3) << t;
+          EXPECT_EQ(step(descent, x, g, {.step = t, .lr = 10}).finite, t != 3) << t;
         }
         for (std::size_t i = 0; i < kCount; ++i) EXPECT_LT(x[i], start[i]);
       }));
@@ -66,13 +72,65 @@ TEST(Descent, GoesOnFromWhatWasSaved) {
               descent->load(saved, x);
             }
             auto g = gradient_of(transport.rank(), t);
-            EXPECT_TRUE(descent->step(x, g, {.step = t, .lr = 0.125F}).finite);
+            EXPECT_TRUE(step(*descent, x, g, {.step = t, .lr = 0.125F}).finite);
           }
           return x;
         };
         EXPECT_EQ(model_after(6), model_after(100));
       }));
     }
+}
+
+// However gradients leave, as they come, together, in any order: the same model.
+TEST(Descent, PartsChangeNothing) {
+  for (const char* name :
+       {"dense", "natural-feedback", "stc", "powersgd", "gmc", "spardl", "sbc2"}) {
+    SCOPED_TRACE(name);
+    expect_no_errors(on_ranks(3, [&](Transport& transport) {
+      const auto model_with = [&](std::uint64_t bytes, const std::vector<std::size_t>& order) {
+        auto x = gaussian(kCount);
+        Descent descent({.model = kModel, .recipe = find_recipe(name), .seed = 5}, {.momentum = 0},
+                        bytes, x, transport);
+        for (std::uint64_t t = 0; t < 6; ++t) {
+          auto g = gradient_of(transport.rank(), t);
+          descent.begin(x, g, {.step = t, .lr = 0.125F});
+          for (const std::size_t tensor : order) descent.ready(tensor);
+          EXPECT_TRUE(descent.end().finite);
+        }
+        return x;
+      };
+      const auto together = model_with(0, {});
+      EXPECT_EQ(model_with(1, {1, 0}), together);
+      EXPECT_EQ(model_with(1, {0}), together);
+      EXPECT_EQ(model_with(1 << 20, {1}), together);
+    }));
+  }
+}
+
+// A rank that cannot compute its gradient ends the step on all, at once and with its reason; flags
+// of one reach all.
+TEST(Descent, OneRankSpeaksToAll) {
+  const auto errors = on_ranks(3, [&](Transport& transport) {
+    auto x = gaussian(kCount);
+    Descent descent({.model = kModel, .recipe = find_recipe("natural"), .timeout_seconds = 3600},
+                    {}, 1, x, transport);
+    auto g = gradient_of(transport.rank(), 0);
+    const bool first = transport.rank() == 1;
+    descent.begin(x, g, {.step = 0, .lr = 0.1F, .flags = first ? 4U : 0U});
+    EXPECT_EQ(descent.end().flags, 4U);
+    descent.begin(x, g, {.step = 1, .lr = 0.1F});
+    descent.ready(1);
+    if (first) {
+      descent.abandon("no memory for the backward pass");
+      throw SystemError("no memory");
+    }
+    descent.end();
+  });
+  EXPECT_EQ(errors[1], "no memory");
+  for (const std::size_t other : {0, 2}) {
+    EXPECT_NE(errors[other].find("rank 1 cannot go on"), std::string::npos) << errors[other];
+    EXPECT_NE(errors[other].find("no memory for the backward pass"), std::string::npos);
+  }
 }
 
 TEST(Descent, ASecondMomentumIsRefused) {

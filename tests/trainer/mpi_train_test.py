@@ -64,6 +64,13 @@ class MpiTrain(unittest.TestCase):
         said = [line for line in result.stderr.splitlines() if line.startswith("laconic: ")]
         self.assertEqual(len(said), 1, result.stderr)
 
+    def test_ranks_with_other_settings_all_end(self):
+        train = [LACONIC, *RUN, "--transport", "mpi", "--steps", "2", "--timeout", "3600"]
+        result = run([MPIRUN, "-n", "3", *train, ":", "-n", "1", *train, "--lr", "0.7"])
+        self.assertEqual(result.returncode, 2, result.stderr)
+        said = [line for line in result.stderr.splitlines() if line.startswith("laconic: ")]
+        self.assertEqual(said, ["laconic: rank 3 has other settings or data than rank 0"])
+
     def test_what_is_wrong_in_one_place_is_said_and_ends_all(self):
         train = [LACONIC, *RUN, "--transport", "mpi", "--steps", "2", "--timeout", "3600"]
         elsewhere = [*train, "--data", self.path("nowhere")]

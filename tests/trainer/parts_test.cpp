@@ -12,6 +12,7 @@
 #include "laconic/base/file.h"
 #include "laconic/exchange/conversation.h"
 #include "laconic/trainer/batches.h"
+#include "laconic/trainer/buckets.h"
 #include "laconic/trainer/checkpoint.h"
 #include "laconic/trainer/crew.h"
 #include "laconic/trainer/data.h"
@@ -254,6 +255,41 @@ TEST(Checkpoint, ComesBackWholeAndEveryDamageIsFound) {
     EXPECT_THROW(read_checkpoint(path), DataError) << size;
   }
   std::filesystem::remove_all(folder);
+}
+
+// Buckets follow the model from its end, and are full in that order whatever order tensors come in.
+TEST(Buckets, AreFullInOneOrder) {
+  const Model model = {{"a", {100}}, {"b", {10}}, {"c", {300}}, {"d", {1}}, {"e", {2}}};
+  using Lists = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(Buckets(model, 0).all(), (Lists{{4, 3, 2, 1, 0}}));
+  EXPECT_EQ(Buckets(model, 1).all(), (Lists{{4}, {3}, {2}, {1}, {0}}));
+  EXPECT_EQ(Buckets(model, 400).all(), (Lists{{4, 3, 2}, {1, 0}}));
+  EXPECT_EQ(Buckets({}, 400).all(), Lists());
+  for (const std::uint64_t bytes : {0, 1, 12, 400}) {
+    Buckets buckets(model, bytes);
+    std::vector<std::size_t> order = {0, 1, 2, 3, 4};
+    do {
+      Lists full;
+      buckets.begin();
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        buckets.ready(order[i], [&](std::span<const std::size_t> bucket) {
+          full.emplace_back(bucket.begin(), bucket.end());
+          for (const std::size_t tensor : bucket)  // all of it has come
+            EXPECT_LE(std::ranges::find(order, tensor) - order.begin(), static_cast<long>(i));
+        });
+      }
+      const auto put = [&](std::span<const std::size_t> bucket) {
+        full.emplace_back(bucket.begin(), bucket.end());
+      };
+      buckets.rest(put);
+      EXPECT_EQ(full, buckets.all());
+      full.clear();
+      buckets.begin();
+      buckets.ready(order[0], put);
+      buckets.rest(put);
+      EXPECT_EQ(full, buckets.all());
+    } while (std::ranges::next_permutation(order).found);
+  }
 }
 
 // Some worker cannot be started: the others are told that it has left, end, and one sentence says

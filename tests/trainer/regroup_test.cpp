@@ -8,11 +8,13 @@ namespace {
 
 using laconic::testing::message_of;
 
-// A run that somebody wished to stop after its tenth step, and its checkpoint.
+// A run that was stopped after its tenth step, and its checkpoint: a wish to stop travels with the
+// step after it, or is asked for every ten.
 Checkpoint stopped_at_ten(const Settings& settings, const Folder& folder) {
-  const std::atomic<bool> stop = true;
+  std::atomic<bool> stop = false;
   const Result result =
-      train(settings, kData, {.folder = folder.path()}, {.step = {}, .stop = &stop});
+      train(settings, kData, {.folder = folder.path()},
+            {.step = [&](const Progress& p) { stop = p.step >= 9; }, .stop = &stop});
   EXPECT_EQ(result.step, 10U);
   return read_checkpoint(folder.path() + "/checkpoint.lac").value();
 }

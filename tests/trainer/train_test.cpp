@@ -3,6 +3,7 @@
 #include "laconic/trainer/train.h"
 
 #include "laconic/trainer/replica.h"
+#include "tests/ranks.h"
 #include "tests/trainer/pictures.h"
 
 namespace laconic::trainer {
@@ -64,6 +65,23 @@ TEST(Train, ResumingEqualsNotHavingStopped) {
       }
       EXPECT_GT(runs, 3U);
       EXPECT_EQ(stopped.bytes("model.lac"), straight.bytes("model.lac"));
+    }
+  }
+}
+
+// Bytes that leave together, threads, and who moves them change nothing in the model.
+TEST(Train, BucketsAndThreadsChangeNothing) {
+  for (const char* recipe : {"dense", "natural-feedback", "powersgd", "natural-bidirectional"}) {
+    const Folder plain("plain");
+    Settings settings = small(recipe, 12);
+    settings.bucket_bytes = 0;
+    train(settings, kData, {.folder = plain.path()}, {});
+    for (const std::uint64_t bytes : {1, 500, 1 << 20}) {
+      const Folder folder("buckets");
+      settings.bucket_bytes = bytes;
+      settings.threads = bytes == 500 ? 2 : 1;
+      train(settings, kData, {.folder = folder.path(), .record = {0, 5}}, {});
+      EXPECT_EQ(folder.bytes("model.lac"), plain.bytes("model.lac")) << recipe << bytes;
     }
   }
 }
@@ -134,6 +152,28 @@ TEST(Train, OneWorkerAndManyWorkers) {
   }
 }
 
+// Ranks that were not started alike are told so before the first step, all of them.
+TEST(Train, RanksThatDifferAreNamedBeforeTheFirstStep) {
+  const Folder here("here"), there("there");
+  Settings settings = small("natural-feedback", 10);
+  const auto sentences = [&](const Settings& other, const std::string& other_folder) {
+    return laconic::testing::on_ranks(3, [&](Transport& end) {
+      const bool last = end.rank() == 2;
+      const Output output{.folder = last ? other_folder : here.path(), .resume = true};
+      train_rank(last ? other : settings, kData, output, {}, end);
+    });
+  };
+  Settings other = settings;
+  other.lr = 0.7F;
+  for (const std::string& sentence : sentences(other, here.path()))
+    EXPECT_EQ(sentence, "rank 2 has other settings or data than rank 0");
+  train(settings, kData, {.folder = here.path()}, {});
+  for (const std::string& sentence : sentences(settings, there.path()))
+    EXPECT_EQ(sentence,
+              "rank 2 goes on from step 0 and rank 0 from step 10; all ranks must read the same "
+              "checkpoint");
+}
+
 TEST(Replica, ParametersAndGradientAreTheNetworks) {
   Replica replica("perceptron", kData, 1);
   EXPECT_EQ(replica.model().size(), 4U);
@@ -147,6 +187,48 @@ TEST(Replica, ParametersAndGradientAreTheNetworks) {
   for (std::size_t i = 0; i < gradient.size(); ++i) replica.parameters()[i] -= step * gradient[i];
   const double expected = loss - step * laconic::testing::squared(gradient);
   EXPECT_NEAR(replica.learn(kData.train, which), expected, 0.1 * (loss - expected));
+}
+
+// Every tensor is reported once, when its gradient is final and not before, and the last ones of
+// the model while the first ones are still being computed.
+TEST(Replica, TensorsAreReportedAsBackwardFinishesThem) {
+  Replica replica("perceptron", kData, 1);
+  const std::vector<std::uint32_t> which = {0, 1, 2, 3};
+  replica.learn(kData.train, which);
+  const std::vector<float> whole(replica.gradient().begin(), replica.gradient().end());
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::size_t> reported;
+    replica.learn(kData.train, which, [&](std::size_t tensor) {
+      reported.push_back(tensor);
+      std::size_t first = 0;
+      for (std::size_t i = 0; i < tensor; ++i) first += replica.model()[i].count();
+      const auto part = replica.gradient().subspan(first, replica.model()[tensor].count());
+      EXPECT_TRUE(std::ranges::equal(part, std::span(whole).subspan(first, part.size())));
+      if (tensor >= 2) {  // the second layer's, before the first layer's
+        EXPECT_TRUE(std::ranges::all_of(replica.gradient().first(32 * 36),
+                                        [](float value) { return value == 0; }));
+      }
+      std::ranges::fill(part, 7.0F);  // it has changed hands
+    });
+    std::ranges::sort(reported);
+    EXPECT_EQ(reported, (std::vector<std::size_t>{0, 1, 2, 3}));
+    EXPECT_TRUE(std::ranges::all_of(replica.gradient(), [](float value) { return value == 7; }));
+  }
+}
+
+TEST(Replica, WhatReadyThrowsIsThrownByLearn) {
+  Replica replica("perceptron", kData, 1);
+  const std::vector<std::uint32_t> which = {0, 1, 2, 3};
+  for (std::size_t bad = 0; bad < 4; ++bad)
+    EXPECT_EQ(message_of<TransportError>([&] {
+                replica.learn(kData.train, which, [&](std::size_t tensor) {
+                  if (tensor == bad) throw TransportError("rank 2 has left");
+                });
+              }),
+              "rank 2 has left");
+  std::size_t reported = 0;
+  replica.learn(kData.train, which, [&](std::size_t) { ++reported; });
+  EXPECT_EQ(reported, 4U);
 }
 
 }  // namespace

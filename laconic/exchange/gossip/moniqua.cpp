@@ -120,16 +120,15 @@ class Moniqua : public Mixer {
   }
 
   void swap(const std::vector<Neighbour>& peers, StepStats& stats) {
-    std::vector<Send> sends;
-    std::vector<Receive> receives;
+    transfer_.clear();
     if (in_.size() < peers.size()) in_.resize(peers.size());
     for (std::size_t j = 0; j < peers.size(); ++j) {
-      sends.push_back({peers[j].rank, mine_.view()});
-      receives.push_back(Receive::exactly(peers[j].rank, in_[j].reset(mine_.size())));
+      transfer_.sends.push_back({peers[j].rank, mine_.view()});
+      transfer_.receives.push_back(Receive::exactly(peers[j].rank, in_[j].reset(mine_.size())));
     }
     const TrafficMeter meter(transport_);
     Conversation(transport_, Deadline::in(timeout_seconds_, "exchange of codes with neighbours"))
-        .exchange(sends, receives);
+        .exchange(transfer_);
     meter.into(stats);
   }
 
@@ -163,6 +162,7 @@ class Moniqua : public Mixer {
   std::vector<double> change_;
   Buffer mine_;
   std::vector<Buffer> in_;
+  Transfer transfer_;
 };
 
 const RegisterMixer moniqua{{

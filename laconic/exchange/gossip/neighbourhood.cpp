@@ -11,6 +11,7 @@ void swap_with(std::span<const Neighbour> peers, std::span<const ByteView> out,
   if (in.size() < peers.size()) in.resize(peers.size());
   transfer.clear();
   for (std::size_t i = 0; i < peers.size(); ++i) {
+    in[i].reserve(most);  // once: frames differ in length from round to round
     transfer.sends.push_back({peers[i].rank, out[i]});
     transfer.receives.push_back(Receive::sized(peers[i].rank, in[i], most));
   }
@@ -35,6 +36,7 @@ void Neighbourhood::swap(std::span<const float> x, std::uint64_t step, StepStats
                 .count = x.size(),
                 .ranks = static_cast<std::size_t>(transport_.size())};
   Stopwatch watch;
+  bytes_.reserve(largest_);
   out_.begin(leg, rank(), bytes_);
   for (const std::size_t i : slices_)
     out_.add(i, Floats(x.subspan(plan_.layout[i].offset, plan_.layout[i].count)), scratch_);

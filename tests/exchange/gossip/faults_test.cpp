@@ -1,7 +1,7 @@
 // What a neighbour may get wrong: damage, missing bytes, another step. It is named, and the model
 // and what the mixer remembers stay as they were.
-#include "tests/exchange/gossip/support.h"
 #include "laconic/transports/faulty.h"
+#include "tests/exchange/gossip/support.h"
 
 namespace laconic::testing {
 namespace {
@@ -47,14 +47,15 @@ std::string answer(const GossipRun& run, Fault fault, std::uint64_t wrong_step =
   return errors[1];
 }
 
-std::uint64_t exchanges_per_step(const GossipRun& run) {
+// Of the last rank, which has one neighbour.
+std::uint64_t messages_per_step(const GossipRun& run) {
   Models models = starts_of(run);
   return mix(run, models)[0][0].rounds;
 }
 
 TEST(GossipFaults, DamagedAndTruncatedMessagesAreNamedAndChangeNothing) {
   on_every_mixer([](const GossipRun& run) {
-    const std::uint64_t per_step = exchanges_per_step(run);
+    const std::uint64_t per_step = messages_per_step(run);
     ASSERT_GE(per_step, 1U);
     for (std::uint64_t i = 0; i < per_step; ++i)
       for (const auto kind : {Fault::Kind::corrupt, Fault::Kind::truncate}) {
@@ -74,7 +75,7 @@ TEST(GossipFaults, ARankInAnotherStepIsNamed) {
 
 TEST(GossipFaults, ARankThatDiesIsNamed) {
   on_every_mixer([](const GossipRun& run) {
-    const std::uint64_t per_step = exchanges_per_step(run);
+    const std::uint64_t per_step = messages_per_step(run);
     for (std::uint64_t i = 0; i < per_step; ++i) {
       const std::string said = answer(run, {2 * per_step + i, Fault::Kind::kill});
       EXPECT_NE(said.find("transport: rank 2 has left"), std::string::npos) << i << ": " << said;

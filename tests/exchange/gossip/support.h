@@ -41,8 +41,9 @@ inline Models starts_of(const GossipRun& run) {
   return models;
 }
 
-// Mixes in place. stats[rank][round]
-inline std::vector<std::vector<StepStats>> mix(const GossipRun& run, Models& models) {
+// Mixes in place. stats[rank][round]; `owed` gets what each rank still owes in the end.
+inline std::vector<std::vector<StepStats>> mix(const GossipRun& run, Models& models,
+                                               std::vector<double>* owed = nullptr) {
   const Graph graph = make_graph(run.topology);
   std::vector<std::vector<StepStats>> stats(models.size());
   expect_no_errors(on_ranks(static_cast<int>(models.size()), [&](Transport& transport) {
@@ -50,6 +51,7 @@ inline std::vector<std::vector<StepStats>> mix(const GossipRun& run, Models& mod
     const auto mixer = mixer_of(run, transport, graph);
     for (std::uint64_t round = 0; round < run.rounds; ++round)
       stats[rank].push_back(mixer->mix(models[rank], {.step = run.first + round}));
+    if (owed) (*owed)[rank] = mixer->residual_norm();
   }));
   return stats;
 }

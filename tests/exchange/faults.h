@@ -1,0 +1,86 @@
+// Courses of ranks of which one meets a fault: what tests in threads (faults_test.cpp) and in processes
+// (mpi/faults.cpp) share.
+#pragma once
+
+#include <atomic>
+
+#include "tests/exchange/failures.h"
+#include "laconic/transports/faulty.h"
+
+namespace laconic::testing {
+
+inline constexpr std::uint64_t kSteps = 3;
+
+// What a rank holds after each of its steps.
+struct Course {
+  std::vector<std::vector<float>> means;
+  std::vector<State> states;  // the first is before all steps
+  std::string sentence;       // of the first failure
+  int culprit = kNobody;
+  Outcome outcome = Outcome::none;
+  bool over = false;  // it could not go on
+};
+
+inline std::unique_ptr<Aggregator> make_in_units(const Job& job, Transport& transport, double timeout) {
+  Setup setup = setup_of(job, transport, timeout);
+  setup.unit_bytes = 1;
+  return make_aggregator(job.exchange, std::move(setup));
+}
+
+// Steps until all are made; a step that failed is tried again as long as `retries` last.
+inline void run_course(Aggregator& aggregator, int rank, int retries, Course& course) {
+  course.states.push_back(aggregator.save());
+  for (std::uint64_t step = 0; step < kSteps;) {
+    auto gradient = gradient_of(rank, step);
+    try {
+      aggregator.average(gradient, {.step = step});
+      course.means.push_back(gradient);
+      course.states.push_back(aggregator.save());
+      ++step;
+    } catch (const Error& error) {
+      course.outcome = aggregator.outcome();
+      if (course.sentence.empty()) {
+        course.sentence = error.what();
+        course.culprit = error.rank();
+      }
+      if (course.outcome != Outcome::in_doubt)
+        EXPECT_EQ(aggregator.save(), course.states.back()) << error.what();
+      if (course.outcome == Outcome::in_doubt || retries-- == 0) {
+        course.over = true;
+        return;
+      }
+    }
+  }
+}
+
+struct Count {
+  std::atomic<int> faults = 0, noticed = 0, doubts = 0;
+};
+
+// All that are not in doubt and were not lost have made the same steps with the same means; memory
+// is that of these steps. With frames it is also what it would be without the fault.
+inline void expect_one_course(const std::vector<Course>& right, const std::vector<Course>& courses,
+                              int victim, bool lost, bool framed, Count& count) {
+  const Course* first = nullptr;
+  for (int rank = 0; rank < static_cast<int>(courses.size()); ++rank) {
+    const Course& course = courses[static_cast<std::size_t>(rank)];
+    count.doubts += course.outcome == Outcome::in_doubt;
+    if ((lost && rank == victim) || course.outcome == Outcome::in_doubt) continue;
+    if (!first) first = &course;
+    EXPECT_EQ(course.means, first->means) << "rank " << rank << ": " << course.sentence;
+    ASSERT_EQ(course.states.size(), course.means.size() + 1);
+    if (!framed) continue;
+    for (std::size_t i = 0; i < course.states.size(); ++i)
+      EXPECT_EQ(course.states[i], right[static_cast<std::size_t>(rank)].states[i]) << rank;
+    for (std::size_t i = 0; i < course.means.size(); ++i)
+      EXPECT_EQ(course.means[i], right[static_cast<std::size_t>(rank)].means[i]) << rank;
+  }
+  ++count.faults;
+  count.noticed += std::ranges::any_of(courses, [](const Course& c) { return !c.sentence.empty(); });
+}
+
+inline bool is_framed(const Job& job) {
+  return job.exchange != "dense" && job.exchange != "summed" && job.exchange != "powersgd";
+}
+
+}  // namespace laconic::testing

@@ -16,6 +16,17 @@ bool all_finite(std::span<const float> x) {
   return std::ranges::all_of(x, [](float value) { return std::isfinite(value); });
 }
 
+// The entries of a section that is good, block by block.
+std::vector<float> by_blocks(const Operator& op, ByteView section, std::size_t count,
+                             Scratch& scratch) {
+  Decoder decoder;
+  op.open(section, count, kKeys, scratch, decoder);
+  std::vector<float> y(count);
+  for (std::size_t from = 0; from < count; from += kBlock)
+    decoder.add(from, std::min(count, from + kBlock), 1, y.data() + from);
+  return y;
+}
+
 // check and add agree; what they let through is finite, what they refuse changes nothing.
 void decode(const Operator& op, ByteView section, std::size_t count) {
   Scratch scratch;
@@ -25,6 +36,7 @@ void decode(const Operator& op, ByteView section, std::size_t count) {
   require(good == added, "check and add agree");
   if (added) {
     require(all_finite(y), "a section that checks is finite");
+    require(by_blocks(op, section, count, scratch) == y, "blocks add up to the whole");
   } else {
     require(std::ranges::count(y, 0.0F) == std::ssize(y), "a refused section adds nothing");
   }
@@ -50,6 +62,15 @@ void encode(const Operator& op, ByteView bytes) {
           "an operator takes what it wrote");
   op.add(section, 1, y, kKeys, scratch);
   require(all_finite(y), "finite entries stay finite");
+
+  std::vector<float> left(x.size());
+  Buffer remembered;
+  const Source source{.fresh = std::span(x), .left = std::span(left)};
+  require(op.encode(source, remembered, kKeys, scratch).finite &&
+              std::ranges::equal(section, remembered.view()),
+          "what is left changes no byte");
+  for (std::size_t i = 0; i < x.size(); ++i)
+    require(left[i] == x[i] - y[i], "what is left is what was not sent");
 
   Buffer again;
   require(op.encode(x, again, kKeys, scratch) && std::ranges::equal(section, again.view()),

@@ -171,18 +171,57 @@ std::uint32_t encode_given(const float* x, std::size_t count, const std::uint32_
   return encode_groups(x, count, Given{draws}, exponents, signs);
 }
 
-void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::size_t count,
-                float weight, float* y) {
-  const U32 d;
+// Calls use(i, floats) for the entries of `count`, a multiple of 64, a vector at a time.
+#if HWY_TARGET == HWY_AVX2
+// A word of 32 signs is loaded once, and each lane shifts its own bit to the top.
+template <class Use>
+HWY_INLINE void decode_groups(const std::uint8_t* exponents, const std::uint8_t* signs,
+                              std::size_t count, Use use) {
   const F32 df;
+  const __m256i top = _mm256_set1_epi32(static_cast<int>(0x80000000U));
+  const __m256i first = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
+  for (std::size_t i = 0; i < count; i += 32) {
+    const __m256i word = _mm256_set1_epi32(load<std::int32_t>(signs + i / 8));
+    for (int part = 0; part < 4; ++part) {
+      const std::size_t at = i + 8 * static_cast<std::size_t>(part);
+      const __m256i shift = _mm256_sub_epi32(first, _mm256_set1_epi32(8 * part));
+      const __m256i sign = _mm256_and_si256(_mm256_sllv_epi32(word, shift), top);
+      const Word field =
+          hn::ShiftLeft<23>(hn::PromoteTo(U32(), hn::LoadU(Bytes(), exponents + at)));
+      use(at, hn::BitCast(df, hn::Or(field, Word{sign})));
+    }
+  }
+}
+#else
+template <class Use>
+HWY_INLINE void decode_groups(const std::uint8_t* exponents, const std::uint8_t* signs,
+                              std::size_t count, Use use) {
+  const U32 d;
   const Word sign_bit = hn::Set(d, 0x80000000U);
-  const auto w = hn::Set(df, weight);
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const Word field = hn::ShiftLeft<23>(hn::PromoteTo(d, hn::LoadU(Bytes(), exponents + i)));
     const Word bits = hn::Or(field, hn::IfThenElseZero(load_signs(signs, i), sign_bit));
-    const auto value = hn::Mul(w, hn::BitCast(df, bits));
-    hn::StoreU(hn::Add(hn::LoadU(df, y + i), value), df, y + i);
+    use(i, hn::BitCast(F32(), bits));
   }
+}
+#endif
+
+void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::size_t count,
+                float weight, float* y) {
+  const F32 df;
+  const auto w = hn::Set(df, weight);
+  decode_groups(exponents, signs, count, [&](std::size_t i, auto value) HWY_ATTR {
+    hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::Mul(w, value)), df, y + i);
+  });
+}
+
+void leave_groups(const std::uint8_t* exponents, const std::uint8_t* signs, const float* x,
+                  std::size_t count, float c, float* left) {
+  const F32 df;
+  const auto factor = hn::Set(df, c);
+  decode_groups(exponents, signs, count, [&](std::size_t i, auto value) HWY_ATTR {
+    hn::StoreU(hn::Mul(factor, hn::Sub(hn::LoadU(df, x + i), value)), df, left + i);
+  });
 }
 
 // The 8-bit form: as above, then the field is moved into the window. Returns whether an entry lies
@@ -252,6 +291,7 @@ HWY_EXPORT(encode_hashed);
 HWY_EXPORT(encode_nearest);
 HWY_EXPORT(encode_given);
 HWY_EXPORT(add_groups);
+HWY_EXPORT(leave_groups);
 HWY_EXPORT(encode8_hashed);
 HWY_EXPORT(encode8_nearest);
 HWY_EXPORT(encode8_given);
@@ -374,6 +414,18 @@ void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float
         (exponents, signs, count, weight, y);
       },
       In<std::uint8_t>{exponents}, In<Bit>{signs}, InOut<float>{y.data()});
+}
+
+void natural_leave(const std::uint8_t* exponents, const std::uint8_t* signs, float c,
+                   std::span<const float> x, float* left) {
+  in_groups(
+      x.size(),
+      [&](std::size_t, std::size_t count, const std::uint8_t* exponents, const std::uint8_t* signs,
+          const float* x, float* left) {
+        HWY_DYNAMIC_DISPATCH(leave_groups)
+        (exponents, signs, x, count, c, left);
+      },
+      In<std::uint8_t>{exponents}, In<Bit>{signs}, In<float>{x.data()}, Out<float>{left});
 }
 
 unsigned natural_window(std::span<const float> x) {

@@ -4,10 +4,20 @@
 
 #include <atomic>
 
+#include "laconic/kernels/axpy.h"
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
+
+// left[i] = c * (x[i] - decoded entry from + i), at most kBlock of them; left may be x.
+inline void leave_of(const Quantiser& quantiser, const PlaneViews& planes, std::size_t from,
+                     float c, std::span<const float> x, float* left) {
+  float decoded[kBlock];
+  std::fill_n(decoded, x.size(), 0.0F);
+  quantiser.add(planes, from, 1, {decoded, x.size()});
+  kernels::difference(c, x.data(), decoded, {left, x.size()});
+}
 
 class BlockQuantiser : public Quantiser {
  public:
@@ -15,6 +25,12 @@ class BlockQuantiser : public Quantiser {
   // kBlock. Returns false when x holds NaN or Inf. Threads may encode distinct blocks.
   virtual bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                             const Keys& keys) const = 0;
+
+  // As leave_of, in one sweep if there is one.
+  virtual void leave(const PlaneViews& planes, std::size_t from, float c, std::span<const float> x,
+                     float* left) const {
+    leave_of(*this, planes, from, c, x, left);
+  }
 
   const BlockQuantiser* blockwise() const final { return this; }
 

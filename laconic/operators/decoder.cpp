@@ -17,13 +17,14 @@ void Decoder::reset(std::size_t count) {
 }
 
 void Decoder::index_positions() {
-  const std::size_t blocks = (count_ + kBlock - 1) / kBlock;
-  const auto first = first_.reset(blocks + 1);
-  std::size_t block = 0;
-  for (std::uint32_t i = 0; i < positions_.size(); ++i)
-    while (block * kBlock <= positions_[i]) first[block++] = i;
-  std::fill(first.begin() + static_cast<std::ptrdiff_t>(block), first.end(),
-            static_cast<std::uint32_t>(positions_.size()));
+  const auto first = first_.reset((count_ + kBlock - 1) / kBlock + 1);
+  const std::uint32_t *at = positions_.data(), *end = at + positions_.size();
+  for (std::size_t block = 0; block < first.size(); ++block) {
+    // No more than a block's worth of positions lie in the block before.
+    const auto most = std::min<std::ptrdiff_t>(kBlock, end - at);
+    at = std::lower_bound(at, at + most, block * kBlock);
+    first[block] = static_cast<std::uint32_t>(at - positions_.data());
+  }
 }
 
 std::size_t Decoder::first_at(std::size_t position) const {
@@ -38,8 +39,10 @@ std::size_t Decoder::first_at(std::size_t position) const {
 void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) const {
   if (from >= to) return;
   if (sparse_) {
+    const std::uint32_t* positions = positions_.data();
+    const float* values = values_.data();
     for (std::size_t i = first_at(from), end = first_at(to); i < end; ++i)
-      y[positions_[i] - from] += weight * values_[i];
+      y[positions[i] - from] += weight * values[i];
   } else if (quantiser_) {
     quantiser_->add(planes_, from, weight, {y, to - from});
   } else if (!planes_[0].empty()) {

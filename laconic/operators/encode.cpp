@@ -6,6 +6,7 @@
 #include "laconic/base/errors.h"
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/planes.h"
@@ -36,15 +37,18 @@ std::span<const float> materialise(const Source& source, Array<float>& memory, P
   return {to, count};
 }
 
-// left = c * (x - decoded) for the entries x of one block.
-void leave_block(std::span<const float> x, std::size_t from, const Source& source,
-                 const Quantiser& quantiser, const PlaneViews& planes) {
-  float decoded[kBlock], buffer[kBlock];
-  std::fill_n(decoded, x.size(), 0.0F);
-  quantiser.add(planes, from, 1, {decoded, x.size()});
-  float* left = source.left.place(from, x.size(), buffer);
-  kernels::difference(source.c, x.data(), decoded, {left, x.size()});
-  source.left.store(from, x.size(), left);
+// Makes what is left of one block: make(to) writes `count` floats.
+template <class Make>
+void leave_block(const Floats& left, std::size_t from, std::size_t count, Make make) {
+  float buffer[kBlock];
+  float* array = left.array();
+  const bool streams = array && left.size() >= kernels::kStreamed;
+  float* to = streams ? buffer : left.place(from, count, buffer);
+  make(to);
+  if (streams)
+    kernels::stream(to, count, array + from);
+  else
+    left.store(from, count, to);
 }
 
 // Planes at the end of a section.
@@ -108,7 +112,9 @@ bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys
     if (!quantiser.encode_block({scale != 1 ? scaled : x, count}, from, planes, keys))
       finite = false;
     else if (!source.left.empty())
-      leave_block({x, count}, from, source, quantiser, views(planes));
+      leave_block(source.left, from, count, [&](float* to) {
+        quantiser.leave(views(planes), from, source.c, {x, count}, to);
+      });
   });
   if (finite && chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
   return finite;
@@ -126,7 +132,9 @@ bool Operator::encode_whole(const Source& source, Buffer& out, const Keys& keys,
   const auto planes = encode_planes(scaled, out, keys, scratch);
   if (planes && !source.left.empty())
     each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
-      leave_block(x.subspan(from, count), from, source, *chain_->quantiser, *planes);
+      leave_block(source.left, from, count, [&](float* to) {
+        leave_of(*chain_->quantiser, *planes, from, source.c, x.subspan(from, count), to);
+      });
     });
   return planes.has_value();
 }

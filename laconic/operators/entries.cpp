@@ -7,6 +7,7 @@
 
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/blocks.h"
 
 namespace laconic {
@@ -28,14 +29,14 @@ const float* Entries::load(std::size_t from, std::size_t count, float* buffer) c
 
 void Entries::leave_all(std::size_t from, std::size_t count, const float* x) const {
   float buffer[kBlock];
-  float* to = source_.left.place(from, count, buffer);
-  if (source_.c != 1)
-    kernels::scale(source_.c, x, {to, count});
-  else if (to == buffer)
-    to = const_cast<float*>(x);
-  else if (to != x)
-    std::copy_n(x, count, to);
-  source_.left.store(from, count, to);
+  if (source_.c != 1) {
+    kernels::scale(source_.c, x, {buffer, count});
+    x = buffer;
+  }
+  if (float* to = source_.left.array(); to && size() >= kernels::kStreamed)
+    kernels::stream(x, count, to + from);
+  else
+    source_.left.store(from, count, x);
 }
 
 bool Entries::collect(kernels::Bounds bounds, Picked& found) {
@@ -45,8 +46,8 @@ bool Entries::collect(kernels::Bounds bounds, Picked& found) {
   float buffer[kBlock], scaled[kBlock];
   for (std::size_t from = 0; from < size(); from += kBlock) {
     const std::size_t count = std::min(kBlock, size() - from);
-    // What is to be left is x itself: it is made in its place.
-    const bool in_place = leaves && source_.c == 1;
+    // What is to be left is x itself: made in its place, unless that is written past the cache.
+    const bool in_place = leaves && source_.c == 1 && size() < kernels::kStreamed;
     const float* x = load(from, count, in_place ? source_.left.place(from, count, buffer) : buffer);
     if (leaves) leave_all(from, count, x);
     if (scale_ != 1) {
@@ -96,9 +97,13 @@ void Entries::gather(std::span<const std::uint32_t> positions, Array<float>& val
   float* to = values.reset(positions.size()).data();
   const float* lies = source_.as_it_lies();
   if (!lies && x_lies_in_left()) lies = source_.left.array();
+  if (lies) {
+    kernels::gather({lies, size()}, positions, scale_, to);
+    return;
+  }
   for (const std::uint32_t position : positions) {
     float one;
-    *to++ = scale_ * (lies ? lies[position] : *source_.load(position, 1, &one));
+    *to++ = scale_ * *source_.load(position, 1, &one);
   }
 }
 

@@ -56,15 +56,23 @@ class Search {
         std::ranges::count_if(magnitudes, [](std::uint32_t m) { return m > 0; }));
     kernels::Kth kth;  // all of them
     if (counted > k_) kth = kernels::kth_largest_of(scratch_.magnitudes, bound, k_);
-    kept.clear();
-    std::size_t ties = 0;
+    // Written first and counted afterwards: what is kept is as good as random to a branch.
+    std::uint32_t* position = kept.positions.reset(found.size()).data();
+    float* value = kept.values.reset(found.size()).data();
+    std::size_t size = 0, ties = 0;
     std::uint32_t least = kernels::kInfinity;
     for (std::size_t j = 0; j < found.size(); ++j) {
       const std::uint32_t m = scratch_.magnitudes[j];
-      if (m == 0 || m < kth.value || (m == kth.value && ties++ >= kth.rank)) continue;
-      kept.add(found.positions[j], found.values[j]);
-      least = std::min(least, m);
+      const bool tie = m == kth.value;
+      const bool keeps = (m > kth.value) | (tie & (ties < kth.rank));
+      position[size] = found.positions[j];
+      value[size] = found.values[j];
+      size += keeps;
+      ties += tie;
+      least = std::min(least, keeps ? m : least);
     }
+    kept.positions.truncate(size);
+    kept.values.truncate(size);
     return counted < k_ ? 0 : lowered(least);
   }
 
@@ -72,8 +80,10 @@ class Search {
   bool collect() { return x_.collect(bounds_, scratch_.candidates); }
 
   bool enough() const {
-    std::size_t above = 0, below = 0;
-    for (const float value : scratch_.candidates.values.view()) ++(value < 0 ? below : above);
+    const auto values = scratch_.candidates.values.view();
+    std::size_t below = 0;
+    for (const float value : values) below += std::bit_cast<std::uint32_t>(value) >> 31;
+    const std::size_t above = values.size() - below;
     if (!by_sign_) return bounds_.above == 1 || above + below >= k_;
     return (bounds_.above == 1 || above >= k_) && (bounds_.below == 1 || below >= k_);
   }

@@ -93,6 +93,12 @@ void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scrat
   if (count == 0) return;
   std::size_t chosen = count;
   if (chain_->selector) {
+    // Memory for so many is taken at once, so that steps that keep more find it there.
+    constexpr std::size_t kReserved = std::size_t{1} << 24;
+    if (const std::size_t most = chain_->selector->most(count); most <= kReserved) {
+      into.positions_.reset(most);
+      into.values_.reset(most);
+    }
     section = chain_->selector->read(section, count, keys, into.positions_, scratch);
     chosen = into.positions_.size();
     if (chosen == 0 && !section.empty()) refuse_size(count, section.size());

@@ -82,6 +82,9 @@ bool Operator::encode_chosen(const Source& source, Buffer& out, const Keys& keys
   const std::size_t count = source.fresh.size();
   Entries entries(source, chain_->scale(count), scratch.mixed_, scratch.pool);
   Picked& kept = scratch.kept_;
+  const std::size_t most = chain_->selector->most(count);
+  kept.make_room(most);  // once: how many are kept differs from step to step
+  scratch.candidates.make_room(most);
   if (!chain_->selector->select(entries, keys, kept, scratch)) return false;
   chain_->selector->write(kept.positions.view(), count, out);
   constexpr float kMost = std::numeric_limits<float>::max();

@@ -21,6 +21,13 @@ struct Picked {
   std::size_t size() const { return positions.size(); }
   void clear();
   void add(std::uint32_t position, float value);
+
+  // Empties it, with room for so many.
+  void make_room(std::size_t count) {
+    positions.reset(count);
+    values.reset(count);
+    clear();
+  }
 };
 
 class Entries {

@@ -173,19 +173,19 @@ void print_table(const Result& result, const Options& options, unsigned threads)
       "Gelem/s\n\n",
       with_commas(options.count), cpu_in_use(), threads, threads == 1 ? "" : "s", options.repeats,
       result.memcpy_seconds * 1e3, giga / result.memcpy_seconds);
-  fmt::print("{:<28} {:>10}   {:>15} {:>8}   {:>13}   {:>12} {:>8}   {:>11}\n", "operator",
-             "bits/entry", "encode / memcpy", "Gelem/s", "with feedback", "add / memcpy", "Gelem/s",
-             "four frames");
+  fmt::print("{:<28} {:>10} | {:>8} {:>8} {:>13} | {:>8} {:>8} {:>5}\n", "operator", "bits/entry",
+             "encode", "Gelem/s", "with feedback", "add", "Gelem/s", "four");
   for (const Row& row : result.rows)
-    fmt::print(
-        "{:<28} {:>10.3f}   {:>15.2f} {:>8.3f}   {:>13.2f}   {:>12.2f} {:>8.3f}   {:>11.2f}\n",
-        row.op.spec(), bits_per_entry(row.bytes, options.count),
-        row.encode_seconds / result.memcpy_seconds, giga / row.encode_seconds,
-        row.feedback_seconds / result.memcpy_seconds, row.add_seconds / result.memcpy_seconds,
-        giga / row.add_seconds, row.four_seconds / result.memcpy_seconds);
+    fmt::print("{:<28} {:>10.3f} | {:>8.2f} {:>8.3f} {:>13.2f} | {:>8.2f} {:>8.3f} {:>5.2f}\n",
+               row.op.spec(), bits_per_entry(row.bytes, options.count),
+               row.encode_seconds / result.memcpy_seconds, giga / row.encode_seconds,
+               row.feedback_seconds / result.memcpy_seconds,
+               row.add_seconds / result.memcpy_seconds, giga / row.add_seconds,
+               row.four_seconds / result.memcpy_seconds);
   fmt::print(
-      "\nwith feedback: two arrays are mixed and what is left is written; four frames: opened "
-      "and added block by block\n");
+      "\nencode and add, in memcpys of the array; with feedback: two arrays are mixed, what is "
+      "left\n"
+      "is written; four: four frames are opened and added block by block\n");
 }
 
 void bench(const Options& options, const Globals& globals) {

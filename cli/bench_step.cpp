@@ -34,11 +34,16 @@ struct Options {
   bool json = false;
 };
 
-const std::vector<std::string> kMethods = {
-    "dense identity none",         "gather natural none",      "sharded natural none",
-    "gather topk:0.01 feedback",   "gather sbc:0.01 feedback", "gather stc:0.01 feedback",
-    "sharded topk:0.01 feedback",  "gather bucket+qsgd:4,max none",
-    "gather natural:nearest+entropy feedback", "powersgd identity none"};
+const std::vector<std::string> kMethods = {"dense identity none",
+                                           "gather natural none",
+                                           "sharded natural none",
+                                           "gather topk:0.01 feedback",
+                                           "gather sbc:0.01 feedback",
+                                           "gather stc:0.01 feedback",
+                                           "sharded topk:0.01 feedback",
+                                           "gather bucket+qsgd:4,max none",
+                                           "gather natural:nearest+entropy feedback",
+                                           "powersgd identity none"};
 
 struct Method {
   std::string text, exchange, op, memory;
@@ -52,7 +57,8 @@ struct Row {
 
 Method parse_method(const std::string& text) {
   const std::size_t a = text.find(' '), b = text.find(' ', a + 1);
-  if (a == std::string::npos || b == std::string::npos || text.find(' ', b + 1) != std::string::npos)
+  if (a == std::string::npos || b == std::string::npos ||
+      text.find(' ', b + 1) != std::string::npos)
     throw UsageError("a method '" + text +
                      "'; allowed: EXCHANGE OPERATOR MEMORY, as in 'gather topk:0.01 feedback'");
   return {text, text.substr(0, a), text.substr(a + 1, b - a - 1), text.substr(b + 1)};
@@ -89,12 +95,11 @@ void time_method(Row& row, const Options& options, const std::vector<float>& fre
     ranks.emplace_back([&, rank] {
       try {
         const auto aggregator = make_aggregator(
-            row.method.exchange,
-            {.transport = *ends[rank],
-             .model = model,
-             .plan = make_plan(model, "tensor", parse_operator(row.method.op)),
-             .memory = row.method.memory,
-             .threads = threads});
+            row.method.exchange, {.transport = *ends[rank],
+                                  .model = model,
+                                  .plan = make_plan(model, "tensor", parse_operator(row.method.op)),
+                                  .memory = row.method.memory,
+                                  .threads = threads});
         std::vector<float> gradient(fresh.size());
         for (std::uint64_t step = 0; step < 3; ++step) {
           std::ranges::rotate_copy(fresh, fresh.begin() + static_cast<std::ptrdiff_t>(rank),
@@ -143,12 +148,9 @@ void bench(const Options& options, const Globals& globals) {
       time_method(row, options, x, globals.threads);
     }
   show_progress("");
-  Json json = {{"count", options.count},
-               {"ranks", options.ranks},
-               {"cpu", cpu_in_use()},
-               {"threads", globals.threads},
-               {"repeats", options.repeats},
-               {"memcpy_seconds", copy}};
+  Json json = {{"count", options.count},     {"ranks", options.ranks},
+               {"cpu", cpu_in_use()},        {"threads", globals.threads},
+               {"repeats", options.repeats}, {"memcpy_seconds", copy}};
   for (const Row& row : rows)
     json["methods"].push_back({{"method", row.method.text},
                                {"wire_bytes", row.wire_bytes},
@@ -157,7 +159,8 @@ void bench(const Options& options, const Globals& globals) {
   if (options.json) return print_json(json);
   fmt::print("{} entries on {} ranks, cpu {}, best of {}; memcpy {:.3f} ms\n\n",
              with_commas(options.count), options.ranks, cpu_in_use(), options.repeats, copy * 1e3);
-  fmt::print("{:<44} {:>12} {:>16} {:>14}\n", "method", "wire bytes", "step / memcpy", "ms per rank");
+  fmt::print("{:<44} {:>12} {:>16} {:>14}\n", "method", "wire bytes", "step / memcpy",
+             "ms per rank");
   for (const Row& row : rows)
     fmt::print("{:<44} {:>12} {:>16.2f} {:>14.1f}\n", row.method.text, with_commas(row.wire_bytes),
                row.seconds / copy, row.seconds * 1e3);

@@ -22,7 +22,7 @@ struct Part {
   std::span<const std::size_t> tensors;  // indices in the model
   std::span<void* const> data;           // one array each
   Dtype dtype = Dtype::float32;          // float32, bfloat16 or float16
-  std::span<const bool> rests = {};      // by tensor: its gradient is all zeros and it keeps its memory
+  std::span<const bool> rests = {};  // by tensor: its gradient is all zeros and it keeps its memory
 };
 
 // What became of the last step.
@@ -48,15 +48,15 @@ class Aggregator {
   // no optimiser may use them. The part that completes the model is done only after the vote.
   // Throws what ended the step. From any thread.
   bool poll(std::size_t part);
-  // Until then, or for so many seconds (0 and below: no limit); whether it is done. A transport that
-  // blocks may hold up whoever does the engine's work for longer. Throws UsageError, naming them,
-  // when slices of it lack tensors not yet submitted.
+  // Until then, or for so many seconds (0 and below: no limit); whether it is done. A transport
+  // that blocks may hold up whoever does the engine's work for longer. Throws UsageError, naming
+  // them, when slices of it lack tensors not yet submitted.
   bool wait(std::size_t part, double seconds = 0);
 
-  // Ends the step on all ranks or on none. Tensors that were not submitted rest, if on all ranks. When
-  // some rank's gradient holds NaN or Inf, so does the mean, on every rank, stats.finite is false and
-  // the step is rolled back. When it throws, memory is as before, on every rank, and the arrays are
-  // undefined; the next begin tries again.
+  // Ends the step on all ranks or on none. Tensors that were not submitted rest, if on all ranks.
+  // When some rank's gradient holds NaN or Inf, so does the mean, on every rank, stats.finite is
+  // false and the step is rolled back. When it throws, memory is as before, on every rank, and the
+  // arrays are undefined; the next begin tries again.
   StepStats finish();
 
   // After finish, before the next begin; only the last step can be undone.
@@ -91,8 +91,8 @@ struct Phase {
 // Who moves the parts: a thread of the aggregator's own, or whoever calls submit, poll and finish.
 enum class Engine { thread, callers };
 
-// What an aggregator is made from. Model, plans, seed, memory and unit_bytes must be the same on all
-// ranks.
+// What an aggregator is made from. Model, plans, seed, memory and unit_bytes must be the same on
+// all ranks.
 struct Setup {
   Transport& transport;
   Model model;

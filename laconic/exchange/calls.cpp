@@ -184,8 +184,7 @@ void Aggregator::Driver::rollback() {
   const std::lock_guard lock(mutex_);
   if (!finished_)
     throw UsageError("rollback of no step; allowed: after finish, before the next begin");
-  if (outcome_ == Outcome::committed)
-    throw UsageError("rollback of a step that was committed");
+  if (outcome_ == Outcome::committed) throw UsageError("rollback of a step that was committed");
   pending_ = false;
 }
 
@@ -225,9 +224,9 @@ bool Aggregator::Driver::drive(const std::optional<Clock::time_point>& pause) {
 // The engine's thread. Without anything that flies it waits for callers.
 void Aggregator::Driver::run() {
   const auto has_work = [&] {
-    return quitting_ || (phase_ == Phase::open &&
-                         (!submitted_.inbox_empty() || !aborting_.empty() || waits_for_transport() ||
-                          (finishing_ && !last_closed_)));
+    return quitting_ ||
+           (phase_ == Phase::open && (!submitted_.inbox_empty() || !aborting_.empty() ||
+                                      waits_for_transport() || (finishing_ && !last_closed_)));
   };
   for (;;) {
     {

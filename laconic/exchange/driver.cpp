@@ -1,5 +1,5 @@
-// The engine's work, in the order in which a unit meets it: parts become units, units fly leg by leg,
-// land, are opened and written; when all were, ranks vote.
+// The engine's work, in the order in which a unit meets it: parts become units, units fly leg by
+// leg, land, are opened and written; when all were, ranks vote.
 #include "laconic/exchange/driver.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace laconic {
 namespace {
 
-constexpr std::size_t kMostFlying = 4;              // units under way before decoding comes first
-constexpr std::size_t kBlocksAtOnce = 16;           // of one thread
+constexpr std::size_t kMostFlying = 4;     // units under way before decoding comes first
+constexpr std::size_t kBlocksAtOnce = 16;  // of one thread
 constexpr std::uint32_t kVoteUnit = ~std::uint32_t{0};  // no unit has this number
 
 std::span<const std::uint8_t> bytes_of(std::span<const float> values) {
@@ -195,8 +195,8 @@ void Aggregator::Driver::write_slice(Flight& flight, std::size_t place) {
   means_finite_ &= finite;
 }
 
-// Entries [from, to) of a slice's mean, each written once. Whether all are finite, in the host's own
-// type.
+// Entries [from, to) of a slice's mean, each written once. Whether all are finite, in the host's
+// own type.
 bool Aggregator::Driver::write_blocks(Flight& flight, std::size_t place, const Floats& out,
                                       std::size_t from, std::size_t to) {
   const Slice& slice = plan_->layout[flight.unit->slices[place]];
@@ -252,8 +252,8 @@ Ballot Aggregator::Driver::ballot() const {
                 .finite = stats_.finite && (exchange_->framed() || means_finite_),
                 .before = outcome_};
   for (std::size_t i = 0; i < formed_; ++i)
-    ballot.inputs = hash_of(ballot.inputs, exchange_->framed() ? flights_[i]->unit->inputs()
-                                                                : flights_[i]->results);
+    ballot.inputs = hash_of(
+        ballot.inputs, exchange_->framed() ? flights_[i]->unit->inputs() : flights_[i]->results);
   return ballot;
 }
 

@@ -116,7 +116,7 @@ class Aggregator::Driver {
   bool finishing_ = false, finished_ = false, quitting_ = false;
   std::string aborting_;  // the host's reason
   std::exception_ptr failure_;
-  double exposed_ = 0;  // seconds that callers have waited
+  double exposed_ = 0;                    // seconds that callers have waited
   std::vector<std::size_t> all_tensors_;  // for submit_all
   std::vector<void*> all_data_;
   std::thread thread_;

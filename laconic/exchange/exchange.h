@@ -26,7 +26,8 @@ enum class Move {
   reduce,    // an all-reduce that the transport has of its own
 };
 
-// Slices that travel together. Used again from step to step, so that steady state allocates nothing.
+// Slices that travel together. Used again from step to step, so that steady state allocates
+// nothing.
 class Unit {
  public:
   virtual ~Unit() = default;
@@ -49,8 +50,8 @@ class Unit {
   virtual std::uint32_t inputs() const { return 0; }
 };
 
-// Adds slices of a unit to a frame: what memory wants sent of the gradient, or nothing of those that
-// rest.
+// Adds slices of a unit to a frame: what memory wants sent of the gradient, or nothing of those
+// that rest.
 void add_slices(FrameOut& frame, const Step& step, Slices slices, Memory& memory);
 
 // A hash of more than one checksum; their order matters.

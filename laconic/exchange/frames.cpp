@@ -88,8 +88,8 @@ bool FrameOut::add(std::size_t slice, Source source, Scratch& scratch) {
 void FrameOut::add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch) {
   const Slice& place = plan_->layout[slice];
   if (add(slice, memory.source(place, x), scratch))
-    memory.sent(place, {plan_->op(slice), writer_.last_section(), keys_.at(place.offset), scratch,
-                        own_});
+    memory.sent(place,
+                {plan_->op(slice), writer_.last_section(), keys_.at(place.offset), scratch, own_});
 }
 
 void FrameOut::add(std::size_t slice, const Floats& x, Scratch& scratch) {

@@ -56,8 +56,8 @@ class FrameOut {
 // allocates nothing.
 class FrameIn {
  public:
-  // Throws DataError, naming rank and step, unless the bytes are what that rank must have written of
-  // these slices. The bytes stay until the frame is not used any more.
+  // Throws DataError, naming rank and step, unless the bytes are what that rank must have written
+  // of these slices. The bytes stay until the frame is not used any more.
   void open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch);
 
   bool finite() const { return frame_.finite(); }

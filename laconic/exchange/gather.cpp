@@ -102,9 +102,7 @@ class GatherUnit : public Unit {
   std::uint32_t inputs_ = 0;
 };
 
-std::unique_ptr<Unit> Gather::make_unit() {
-  return std::make_unique<GatherUnit>(setup_, *memory_);
-}
+std::unique_ptr<Unit> Gather::make_unit() { return std::make_unique<GatherUnit>(setup_, *memory_); }
 
 const RegisterExchange gather{{
     .name = "gather",

@@ -17,8 +17,8 @@ class Gradient {
   // Forgets all arrays.
   void clear() { state_.assign(state_.size(), State::missing); }
 
-  // From here on the tensor's gradient is there. One that rests is all zeros, and what is remembered
-  // of it stays as it is; its array receives the mean all the same.
+  // From here on the tensor's gradient is there. One that rests is all zeros, and what is
+  // remembered of it stays as it is; its array receives the mean all the same.
   void take(std::size_t tensor, void* data, Dtype dtype, bool rests) {
     arrays_[tensor] = {places_.count(tensor), data, dtype};
     state_[tensor] = rests ? State::rests : State::there;

@@ -47,8 +47,7 @@ void Shards::add(std::size_t end, int owner) {
 }
 
 int Shards::owner_at(std::size_t entry) const {
-  return owners[static_cast<std::size_t>(std::ranges::upper_bound(bounds, entry) -
-                                         bounds.begin()) -
+  return owners[static_cast<std::size_t>(std::ranges::upper_bound(bounds, entry) - bounds.begin()) -
                 1];
 }
 

@@ -49,8 +49,8 @@ class ByOwner {
 };
 
 // A memory of one rank's shard. Slices keep their places in the whole model. State is by tensor
-// name behind kOfShard, for tensors of which some entries are in the shard; the others of their entries are 0. From
-// the state of all shards it loads its own.
+// name behind kOfShard, for tensors of which some entries are in the shard; the others of their
+// entries are 0. From the state of all shards it loads its own.
 std::unique_ptr<Memory> make_shard_memory(std::string_view spec, const Model& model,
                                           const Plan& plan, const Shards& shards, int rank);
 

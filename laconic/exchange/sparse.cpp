@@ -106,8 +106,9 @@ class SparseUnit : public Unit {
   void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
     const auto [owner, at] = owners_.place(place);
     std::ranges::fill(block, 0.0F);
-    of(frames_, owner).slice(at).add(from, from + block.size(),
-                                     1.0F / static_cast<float>(ranks_), block.data());
+    of(frames_, owner)
+        .slice(at)
+        .add(from, from + block.size(), 1.0F / static_cast<float>(ranks_), block.data());
   }
 
   std::uint32_t inputs() const override { return inputs_; }

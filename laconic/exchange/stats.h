@@ -18,7 +18,7 @@ struct StepStats {
   // Frames on their way to the mean, this rank's own, and frames that brought this rank the mean
   // when it comes back compressed; who sent them does not matter, so a link's two directions show.
   std::uint64_t up_bytes = 0, down_bytes = 0;
-  std::uint64_t vote_bytes = 0;  // of the traffic, what the vote took
+  std::uint64_t vote_bytes = 0;                         // of the traffic, what the vote took
   double compress_seconds = 0, decompress_seconds = 0;  // of one core
   double exchange_seconds = 0;                          // with nothing to do but wait for others
   double exposed_seconds = 0;  // how long the caller was held up by all of this

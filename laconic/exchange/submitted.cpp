@@ -55,11 +55,11 @@ std::size_t Submitted::put(const Part& part) {
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const std::size_t tensor = part.tensors[i];
     const bool known = tensor < model_.size();
-    const char* why = !known                                 ? "is none of the model's"
-                      : part_of_[tensor] != kNone            ? "was submitted before in this step"
-                      : part.data[i] == nullptr &&
-                              gradient_.places().count(tensor) > 0 ? "has no array"
-                                                                   : nullptr;
+    const char* why = !known                      ? "is none of the model's"
+                      : part_of_[tensor] != kNone ? "was submitted before in this step"
+                      : part.data[i] == nullptr && gradient_.places().count(tensor) > 0
+                          ? "has no array"
+                          : nullptr;
     if (why) {
       for (std::size_t j = first; j < entries_.size(); ++j) part_of_[entries_[j].tensor] = kNone;
       entries_.resize(first);
@@ -67,8 +67,7 @@ std::size_t Submitted::put(const Part& part) {
                        (known ? " ('" + model_[tensor].name + "') " : " ") + why);
     }
     part_of_[tensor] = number;
-    entries_.push_back(
-        {tensor, part.data[i], part.dtype, !part.rests.empty() && part.rests[i]});
+    entries_.push_back({tensor, part.data[i], part.dtype, !part.rests.empty() && part.rests[i]});
     left += slices_begin_[tensor + 1] - slices_begin_[tensor];
   }
   put_ += part.tensors.size();

@@ -1,5 +1,5 @@
-// What was submitted in a step: which tensors are there, which slices that completes, and which parts
-// are done.
+// What was submitted in a step: which tensors are there, which slices that completes, and which
+// parts are done.
 #pragma once
 
 #include "laconic/exchange/aggregator.h"
@@ -14,13 +14,13 @@ class Submitted {
   // A new step with this plan.
   void begin(const Plan& plan);
 
-  // Puts a part into the inbox and returns its number. Throws UsageError for a tensor that is none, or
-  // that was submitted before.
+  // Puts a part into the inbox and returns its number. Throws UsageError for a tensor that is none,
+  // or that was submitted before.
   std::size_t put(const Part& part);
   bool inbox_empty() const { return taken_ == parts_.size(); }
 
-  // Takes the next part out of the inbox: its tensors are there now. Appends the slices it completes
-  // and returns its bytes.
+  // Takes the next part out of the inbox: its tensors are there now. Appends the slices it
+  // completes and returns its bytes.
   std::size_t take(std::vector<std::size_t>& completed);
   const Gradient& gradient() const { return gradient_; }
   bool all_there() const { return there_ == gradient_.places().tensors(); }

@@ -1,5 +1,5 @@
-// summed: sections that are plain floats at positions all ranks share are added up on their way, and
-// decoded once. No frame is needed: there is nothing to tell but values.
+// summed: sections that are plain floats at positions all ranks share are added up on their way,
+// and decoded once. No frame is needed: there is nothing to tell but values.
 #include <algorithm>
 #include <limits>
 
@@ -86,8 +86,7 @@ class SummedUnit : public Unit {
     values_.clear();
     for (const std::size_t i : slices) {
       const Slice& slice = step.plan.layout[i];
-      const std::span<float> values(values_.grow(values_of(step.plan, i)),
-                                    values_of(step.plan, i));
+      const std::span<float> values(values_.grow(values_of(step.plan, i)), values_of(step.plan, i));
       const bool rests = step.gradient.rests(slice);
       std::ranges::fill(values, rests ? 0.0F : kNan);
       if (!rests) encode(step, i, values);

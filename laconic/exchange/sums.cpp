@@ -49,10 +49,10 @@ void Sum::add_up() {
   const std::span<float> mine = part(rank_);
   own_.assign(mine.begin(), mine.end());
   for (int rank = 0; rank < ranks_; ++rank) {
-    const auto* from = rank == rank_
-                           ? own_.data()
-                           : reinterpret_cast<const float*>(
-                                 received_[static_cast<std::size_t>(rank)].data());
+    const auto* from =
+        rank == rank_
+            ? own_.data()
+            : reinterpret_cast<const float*>(received_[static_cast<std::size_t>(rank)].data());
     if (rank == 0)
       std::copy_n(from, mine.size(), mine.begin());
     else

@@ -1,5 +1,5 @@
-// The sum over ranks of an array, in two legs: every rank adds up one part of it, in rank order, and
-// sends that to all. The same bits whatever else travels, on every transport.
+// The sum over ranks of an array, in two legs: every rank adds up one part of it, in rank order,
+// and sends that to all. The same bits whatever else travels, on every transport.
 #pragma once
 
 #include "laconic/exchange/transport.h"
@@ -22,7 +22,7 @@ class Sum {
   std::span<float> values_;
   int rank_ = 0, ranks_ = 1, leg_ = 0;
   std::vector<Buffer> received_;  // by rank: its share of this rank's part
-  std::vector<float> own_;         // this rank's own share of it
+  std::vector<float> own_;        // this rank's own share of it
 };
 
 }  // namespace laconic

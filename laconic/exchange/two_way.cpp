@@ -25,7 +25,8 @@ void require_for_way_back(const std::string& memory) {
 // slices, where their rules differ.
 struct Ways {
   Ways(const Plan& u, const Plan& d, const Shards& shards)
-      : up(cut_at(cut_at(u, shards.bounds), ends(d))), down(cut_at(cut_at(d, shards.bounds), ends(u))) {}
+      : up(cut_at(cut_at(u, shards.bounds), ends(d))),
+        down(cut_at(cut_at(d, shards.bounds), ends(u))) {}
 
   static std::vector<std::size_t> ends(const Plan& plan) {
     std::vector<std::size_t> ends;
@@ -52,8 +53,8 @@ class TwoWay : public Exchange {
       warmup_.push_back(
           {phase.until, Ways(phase.plan, setup_.down ? *setup_.down : phase.plan, shards_)});
     memory_ = make_memory(setup_.memory, setup_.model, ways_.up);
-    owed_ = make_shard_memory(down_memory, setup_.model, ways_.down, shards_,
-                              setup_.transport.rank());
+    owed_ =
+        make_shard_memory(down_memory, setup_.model, ways_.down, shards_, setup_.transport.rank());
     for (const WaysUntil& phase : warmup_) {
       require_fit(setup_.memory, phase.ways.up);
       require_fit(down_memory, phase.ways.down);
@@ -170,8 +171,9 @@ class TwoWayUnit : public Unit {
   void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
     const auto [owner, at] = owners_.place(place);
     std::ranges::fill(block, 0.0F);
-    of(frames_, owner).slice(at).add(from, from + block.size(),
-                                     1.0F / static_cast<float>(ranks_), block.data());
+    of(frames_, owner)
+        .slice(at)
+        .add(from, from + block.size(), 1.0F / static_cast<float>(ranks_), block.data());
   }
 
   std::uint32_t inputs() const override { return inputs_; }
@@ -284,8 +286,7 @@ std::unique_ptr<Unit> TwoWay::make_unit() { return std::make_unique<TwoWayUnit>(
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards,
-                                       std::string down_memory) {
+std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards, std::string down_memory) {
   return std::make_unique<TwoWay>(setup, std::move(shards), down_memory);
 }
 

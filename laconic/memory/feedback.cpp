@@ -7,8 +7,9 @@
 // each step's residual, 2^-8 of each entry.
 //
 // With units=step the residual is a change of the model, so a learning rate that changes does not
-// change what is owed: a = g + decay * e / lr; send C(a); e = lr * (a - C(a)). The invariant is then
-// that of lr * sent and lr * g. A loss scale S is such a unit too: the residual is kept without it.
+// change what is owed: a = g + decay * e / lr; send C(a); e = lr * (a - C(a)). The invariant is
+// then that of lr * sent and lr * g. A loss scale S is such a unit too: the residual is kept
+// without it.
 //
 // With masking=on the momentum of the worker's own optimiser becomes 0 where something was sent, as
 // Sparse Binary Compression asks for after local steps (Sattler et al., arXiv 1805.08768).

@@ -59,7 +59,8 @@ class Gmc : public Memory {
     if (std::ranges::none_of(started_, std::identity())) return save_stores({&residual_});
     State state = save_stores({&residual_, &previous_});
     for (std::size_t t = 0; t < started_.size(); ++t)
-      if (!started_[t]) std::ranges::fill(state[name_of(t)], std::numeric_limits<float>::quiet_NaN());
+      if (!started_[t])
+        std::ranges::fill(state[name_of(t)], std::numeric_limits<float>::quiet_NaN());
     return state;
   }
 
@@ -71,8 +72,8 @@ class Gmc : public Memory {
     else
       load_stores(state, {&residual_});
     for (std::size_t t = 0; t < started_.size(); ++t)
-      started_[t] = any && std::ranges::none_of(state.at(name_of(t)),
-                                                [](float w) { return std::isnan(w); });
+      started_[t] =
+          any && std::ranges::none_of(state.at(name_of(t)), [](float w) { return std::isnan(w); });
   }
 
  private:
@@ -81,9 +82,8 @@ class Gmc : public Memory {
   }
 
   const float* parameters(std::size_t tensor) const {
-    return info_.parameters.empty()
-               ? info_.parameters_by_tensor[tensor]
-               : info_.parameters.data() + residual_.places().begin(tensor);
+    return info_.parameters.empty() ? info_.parameters_by_tensor[tensor]
+                                    : info_.parameters.data() + residual_.places().begin(tensor);
   }
 
   // g - (beta / lr) (w_t - w_{t-1}) of a part of one tensor, and w_t for the next step.

@@ -58,8 +58,8 @@ struct Sent {
 // layout.
 using State = std::map<std::string, std::vector<float>>;
 
-// Tensors of a step, by index, ascending: those of which this rank has sent something (others rest),
-// and those that all ranks have averaged.
+// Tensors of a step, by index, ascending: those of which this rank has sent something (others
+// rest), and those that all ranks have averaged.
 struct Tensors {
   std::span<const std::size_t> sent, averaged;
 };

@@ -30,7 +30,8 @@ Store::Store(std::string role, const Model& model, Format format)
 }
 
 Piece Store::piece(std::size_t tensor, std::size_t from, std::size_t count, unsigned which) const {
-  return {count, arrays_[which ^ current_[tensor]].data() + width() * (places_.begin(tensor) + from),
+  return {count,
+          arrays_[which ^ current_[tensor]].data() + width() * (places_.begin(tensor) + from),
           format_ == Format::fp32 ? Dtype::float32 : Dtype::bfloat16};
 }
 

@@ -1,11 +1,11 @@
-// Courses of ranks of which one meets a fault: what tests in threads (faults_test.cpp) and in processes
-// (mpi/faults.cpp) share.
+// Courses of ranks of which one meets a fault: what tests in threads (faults_test.cpp) and in
+// processes (mpi/faults.cpp) share.
 #pragma once
 
 #include <atomic>
 
-#include "tests/exchange/failures.h"
 #include "laconic/transports/faulty.h"
+#include "tests/exchange/failures.h"
 
 namespace laconic::testing {
 
@@ -21,7 +21,8 @@ struct Course {
   bool over = false;  // it could not go on
 };
 
-inline std::unique_ptr<Aggregator> make_in_units(const Job& job, Transport& transport, double timeout) {
+inline std::unique_ptr<Aggregator> make_in_units(const Job& job, Transport& transport,
+                                                 double timeout) {
   Setup setup = setup_of(job, transport, timeout);
   setup.unit_bytes = 1;
   return make_aggregator(job.exchange, std::move(setup));
@@ -76,7 +77,8 @@ inline void expect_one_course(const std::vector<Course>& right, const std::vecto
       EXPECT_EQ(course.means[i], right[static_cast<std::size_t>(rank)].means[i]) << rank;
   }
   ++count.faults;
-  count.noticed += std::ranges::any_of(courses, [](const Course& c) { return !c.sentence.empty(); });
+  count.noticed +=
+      std::ranges::any_of(courses, [](const Course& c) { return !c.sentence.empty(); });
 }
 
 inline bool is_framed(const Job& job) {

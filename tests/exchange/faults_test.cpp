@@ -1,5 +1,5 @@
-// Whatever goes wrong with one message of one rank, all ranks have made the same steps, and those who
-// cannot know say so.
+// Whatever goes wrong with one message of one rank, all ranks have made the same steps, and those
+// who cannot know say so.
 #include "tests/exchange/faults.h"
 
 namespace laconic::testing {
@@ -46,7 +46,8 @@ std::vector<Job> all_of_each() {
 std::uint64_t messages_of_a_step(const Job& job, int victim) {
   std::uint64_t most = 0;
   for (std::uint64_t at = 0;; ++at) {
-    const auto courses = courses_with(job, victim, {.message = at, .kind = Fault::Kind::kill}, 0, 3600);
+    const auto courses =
+        courses_with(job, victim, {.message = at, .kind = Fault::Kind::kill}, 0, 3600);
     const auto& course = courses[static_cast<std::size_t>(victim)];
     if (course.states.size() > 1) return most;  // its first step was made
     most = at + 1;
@@ -61,12 +62,10 @@ TEST(Faults, ADamagedMessageLeavesAllRanksAlike) {
     for (int victim = 0; victim < job.ranks; ++victim) {
       const std::uint64_t messages = kSteps * messages_of_a_step(job, victim);
       for (std::uint64_t at = 0; at < messages; ++at)
-        for (const auto kind :
-             {Fault::Kind::corrupt, Fault::Kind::truncate, Fault::Kind::stale}) {
+        for (const auto kind : {Fault::Kind::corrupt, Fault::Kind::truncate, Fault::Kind::stale}) {
           SCOPED_TRACE(text_of(job) + ", rank " + std::to_string(victim) + ", message " +
                        std::to_string(at) + ", fault " + std::to_string(static_cast<int>(kind)));
-          const auto courses =
-              courses_with(job, victim, {.message = at, .kind = kind}, 2, 3600);
+          const auto courses = courses_with(job, victim, {.message = at, .kind = kind}, 2, 3600);
           expect_one_course(reference(job), courses, victim, false, is_framed(job), count);
           const bool doubt = std::ranges::any_of(
               courses, [](const Course& c) { return c.outcome == Outcome::in_doubt; });

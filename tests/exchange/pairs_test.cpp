@@ -1,7 +1,7 @@
 // Every operator and memory with every exchange: it averages right, or it is refused in words when
 // it is made.
-#include "tests/exchange/support.h"
 #include "laconic/exchange/shards.h"
+#include "tests/exchange/support.h"
 
 namespace laconic::testing {
 namespace {

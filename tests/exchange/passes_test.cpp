@@ -1,7 +1,7 @@
-// How often a step goes over memory: reads and writes of arrays as large as the model, counted page by
-// page. Pages of such arrays are closed; touching one opens it, is counted, and closes the one that was
-// opened longest ago. So every sweep over an array opens each of its pages once for reading or
-// writing, and once more where it writes to what it has read.
+// How often a step goes over memory: reads and writes of arrays as large as the model, counted page
+// by page. Pages of such arrays are closed; touching one opens it, is counted, and closes the one
+// that was opened longest ago. So every sweep over an array opens each of its pages once for
+// reading or writing, and once more where it writes to what it has read.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,9 +28,7 @@ struct Arena {
   std::atomic<bool> counting = false;
   std::size_t reads = 0, writes = 0;
 
-  bool has(const void* p) const {
-    return begin && p >= begin && p < begin + size;
-  }
+  bool has(const void* p) const { return begin && p >= begin && p < begin + size; }
 };
 Arena arena;
 thread_local bool tracked = false;  // whether this thread's large arrays lie there
@@ -68,8 +66,8 @@ void stop_counting() { mprotect(arena.begin, arena.size, PROT_READ | PROT_WRITE)
 void* allocate(std::size_t size) {
   if (tracked && size >= kLarge) {
     if (!arena.begin)
-      arena.begin = static_cast<std::uint8_t*>(mmap(nullptr, arena.size, PROT_READ | PROT_WRITE,
-                                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      arena.begin = static_cast<std::uint8_t*>(
+          mmap(nullptr, arena.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     void* p = arena.begin + arena.used;
     arena.used += (size + kPage - 1) / kPage * kPage;
     if (arena.used > arena.size) std::abort();
@@ -136,8 +134,8 @@ void expect_passes(const std::string& exchange, const std::string& op, const std
                    int ranks, double most) {
   const Passes passes = passes_of(exchange, op, memory, ranks);
   const std::string name = exchange + " " + op + " " + memory + " on " + std::to_string(ranks);
-  ::testing::Test::RecordProperty(name, std::to_string(passes.reads) + " reads, " + std::to_string(passes.writes) +
-                           " writes");
+  ::testing::Test::RecordProperty(
+      name, std::to_string(passes.reads) + " reads, " + std::to_string(passes.writes) + " writes");
   EXPECT_LE(passes.reads + passes.writes, most + 0.05)
       << name << ": " << passes.reads << " reads, " << passes.writes << " writes";
   EXPECT_GE(passes.reads + passes.writes, 1.9) << name << ": nothing was counted";
@@ -147,8 +145,8 @@ TEST(Passes, OfNaturalCompressionAreThreeAtAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 4}) expect_passes("gather", "natural", "none", ranks, 3);
 }
 
-// What is kept is looked at again, entry by entry: at one in ten thousand that is a page now and then,
-// where denser ones would touch every page for a few of its entries.
+// What is kept is looked at again, entry by entry: at one in ten thousand that is a page now and
+// then, where denser ones would touch every page for a few of its entries.
 TEST(Passes, OfSparseOperatorsWithFeedbackAreFive) {
   for (const char* op : {"topk:0.0001", "sbc:0.0001", "stc:0.0001", "topk:0.0001+natural"})
     for (const int ranks : {2, 4}) expect_passes("gather", op, "feedback", ranks, 5);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tests/ranks.h"
 #include "laconic/exchange/vote.h"
+#include "tests/ranks.h"
 
 namespace laconic::testing {
 
@@ -70,7 +70,8 @@ inline std::unique_ptr<Aggregator> make(const Job& job, Transport& transport,
   return make_aggregator(job.exchange, setup_of(job, transport, timeout_seconds));
 }
 
-// What a rank has sent of a step's frames or values, without heads of messages and without the vote.
+// What a rank has sent of a step's frames or values, without heads of messages and without the
+// vote.
 inline double sent_of(const StepStats& stats, int ranks) {
   const auto votes = static_cast<std::uint64_t>(ranks - 1);
   return static_cast<double>(stats.traffic_bytes - votes * kBallotBytes -

@@ -1,8 +1,8 @@
 // Bytes that really crossed, beside those of a dense ring all-reduce: what a rank sends, with
 // frames of c times the gradient, is 2 (n-1)/n under dense, (n-1) c under gather, 2 (n-1)/n c under
 // sharded.
-#include "tests/exchange/support.h"
 #include "laconic/layout/models.h"
+#include "tests/exchange/support.h"
 #include "tests/recorded.h"
 
 namespace laconic::testing {
@@ -114,7 +114,8 @@ TEST(Traffic, PayloadOfShardedIsTheSameFor4And256Ranks) {
   }
 }
 
-// What one of two ranks really sent in a step, without heads and vote: 2 (n-1)/n with n = 2 is once.
+// What one of two ranks really sent in a step, without heads and vote: 2 (n-1)/n with n = 2 is
+// once.
 std::uint64_t sent_by_one_of_two(const Model& model, const std::string& exchange,
                                  std::vector<float>& gradient) {
   std::uint64_t sent = 0;

@@ -26,7 +26,8 @@ Shards shards_of(const std::vector<std::size_t>& bounds, const std::vector<int>&
 TEST(Shards, AreDealtOrCut) {
   EXPECT_EQ(even_shards(layout_of({10, 10, 10, 10}), 2),
             shards_of({0, 10, 20, 30, 40}, {0, 1, 0, 1}));
-  EXPECT_EQ(even_shards(layout_of({10, 12, 10, 8}), 2), shards_of({0, 10, 22, 32, 40}, {1, 0, 1, 0}));
+  EXPECT_EQ(even_shards(layout_of({10, 12, 10, 8}), 2),
+            shards_of({0, 10, 22, 32, 40}, {1, 0, 1, 0}));
   EXPECT_EQ(even_shards(layout_of({1, 1, 1, 97}), 4),
             shards_of({0, 1, 2, 3, 27, 51, 75, 100}, {0, 1, 2, 0, 1, 2, 3}));
   EXPECT_EQ(even_shards(layout_of({40}), 4), shards_of({0, 10, 20, 30, 40}, {0, 1, 2, 3}));

@@ -32,15 +32,14 @@ struct Bench {
     bytes.clear();
     sent.assign(kCount, 0);
     memory->begin(info);
-    if (memory->wants_norm())
-      memory->norm(std::sqrt(squared({gradient.begin(), gradient.end()})));
+    if (memory->wants_norm()) memory->norm(std::sqrt(squared({gradient.begin(), gradient.end()})));
     for (std::size_t i = 0; i < plan.layout.size(); ++i) run_slice(i, gradient, step);
     mean = sent;
     for (const Slice& slice : plan.layout)
       for (std::size_t from = 0; from < slice.count; from += kBlock)
-        memory->mean(slice, from,
-                     std::span(mean).subspan(slice.offset + from,
-                                             std::min(kBlock, slice.count - from)));
+        memory->mean(
+            slice, from,
+            std::span(mean).subspan(slice.offset + from, std::min(kBlock, slice.count - from)));
   }
 
   void run_slice(std::size_t i, std::span<const float> gradient, std::uint64_t step) {

@@ -1,8 +1,8 @@
 // One-sided faults between processes: whatever goes wrong with one message of one rank, all ranks
 // have made the same steps.
+#include "tests/exchange/faults.h"
 #include "laconic/codecs/crc32c.h"
 #include "laconic/transports/mpi.h"
-#include "tests/exchange/faults.h"
 
 namespace laconic::testing {
 namespace {
@@ -10,8 +10,8 @@ namespace {
 constexpr int kRanks = 4;
 constexpr int kCases = 50;  // of each kind
 
-// What ranks tell each other of a case: steps made, whether it is in doubt, who is to blame, and the
-// hash of all means and states.
+// What ranks tell each other of a case: steps made, whether it is in doubt, who is to blame, and
+// the hash of all means and states.
 struct Told {
   std::uint32_t steps, doubt, noticed, hash;
   std::int32_t culprit;
@@ -43,8 +43,8 @@ TEST(MpiFaults, ADamagedMessageLeavesAllRanksAlike) {
   const auto jobs = one_of_each(kRanks);
   int noticed = 0, doubts = 0, faults = 0;
   for (int i = 0; i < kCases; ++i)
-    for (const auto kind : {Fault::Kind::corrupt, Fault::Kind::truncate, Fault::Kind::stale,
-                            Fault::Kind::corrupt}) {
+    for (const auto kind :
+         {Fault::Kind::corrupt, Fault::Kind::truncate, Fault::Kind::stale, Fault::Kind::corrupt}) {
       const Key draw = Key(static_cast<std::uint64_t>(i)).fork(static_cast<std::uint64_t>(faults));
       const Job& job = jobs[draw.bits(0) % jobs.size()];
       const int victim = static_cast<int>(draw.bits(1) % kRanks);

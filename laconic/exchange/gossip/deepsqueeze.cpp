@@ -41,9 +41,7 @@ class DeepSqueeze : public Mixer {
 
   bool gradient_first() const override { return gradient_first_; }
 
-  double residual_norm() const override {
-    return std::sqrt(kernels::sum_of_squares(error_));
-  }
+  double residual_norm() const override { return std::sqrt(kernels::sum_of_squares(error_)); }
 
   State save() const override {
     State state;

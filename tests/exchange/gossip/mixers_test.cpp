@@ -1,8 +1,8 @@
 // Mixers over the thread transport: laws that all of them keep, and closed forms of each.
 #include <numbers>
 
-#include "tests/exchange/gossip/support.h"
 #include "laconic/kernels/reduce.h"
+#include "tests/exchange/gossip/support.h"
 
 namespace laconic::testing {
 namespace {

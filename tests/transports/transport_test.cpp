@@ -394,8 +394,8 @@ TEST(Faulty, ADamagedFrameIsNamedByItsRank) {
     auto gradient = gaussian(count_of(model));
     aggregator->average(gradient, {});
   });
-  EXPECT_EQ(errors[0].find("from rank 1 in step 0: the frame"), 0U) << errors[0];
-  EXPECT_EQ(errors[2].find("from rank 1 in step 0: the frame"), 0U) << errors[2];
+  EXPECT_NE(errors[0].find("from rank 1 in step 0: the frame"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[2].find("from rank 1 in step 0: the frame"), std::string::npos) << errors[2];
 }
 
 }  // namespace

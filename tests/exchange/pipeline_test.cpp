@@ -4,6 +4,7 @@
 #include <random>
 
 #include "laconic/layout/places.h"
+#include "tests/exchange/failures.h"
 #include "tests/exchange/jobs.h"
 
 namespace laconic::testing {
@@ -99,9 +100,18 @@ std::vector<Result> results_of(const Job& job, const Way* way) {
   return results;
 }
 
+// ThreadSanitizer looks at threads, not at numbers: one job of each exchange is enough for it.
+std::vector<Job> jobs_to_submit() {
+#if defined(__SANITIZE_THREAD__)
+  return one_of_each(3);
+#else
+  return all_jobs(3);
+#endif
+}
+
 // Means, bytes of residuals: everything. Slices over several parts wait for the last of them.
 TEST(Pipeline, EveryWayToSubmitIsTheSameStep) {
-  for (const Job& job : all_jobs(3)) {
+  for (const Job& job : jobs_to_submit()) {
     const auto straight = results_of(job, nullptr);
     for (const Way& way : kWays)
       EXPECT_EQ(results_of(job, &way), straight) << text_of(job) << ", " << way.name;

@@ -110,4 +110,21 @@ void ByOwner::sort(const Layout& layout, const Shards& shards, Slices slices, in
   }
 }
 
+void SumsOfOwners::open(const Step& step, const Leg& leg, const ByOwner& owners, int owner,
+                        ByteView bytes) {
+  FrameIn& frame = frames_[static_cast<std::size_t>(owner)];
+  frame.open(leg, owner, owners.of(owner), bytes, step.scratch);
+  inputs_ = hash_of(inputs_, frame.crc());
+  step.stats.finite &= frame.finite();
+  step.stats.down_bytes += bytes.size();
+}
+
+void SumsOfOwners::mean(const ByOwner& owners, std::size_t place, std::size_t from,
+                        std::span<float> block) const {
+  const ByOwner::Place at = owners.place(place);
+  std::ranges::fill(block, 0.0F);
+  frames_[static_cast<std::size_t>(at.owner)].slice(at.place).add(
+      from, from + block.size(), 1.0F / static_cast<float>(frames_.size()), block.data());
+}
+
 }  // namespace laconic

@@ -48,6 +48,31 @@ class ByOwner {
   std::vector<Place> places_;
 };
 
+// The frames in which owners send the sums of their shards to all.
+class SumsOfOwners {
+ public:
+  // `bytes(owner)` is that owner's frame; who owns nothing sends none.
+  template <class Bytes>
+  void open(const Step& step, const Leg& leg, const ByOwner& owners, int ranks, Bytes bytes) {
+    const Timed timed(step.stats.decompress_seconds);
+    frames_.resize(static_cast<std::size_t>(ranks));
+    inputs_ = 0;
+    for (int owner = 0; owner < ranks; ++owner)
+      if (owners.owns(owner)) open(step, leg, owners, owner, bytes(owner));
+  }
+
+  // As Unit's of these names.
+  void mean(const ByOwner& owners, std::size_t place, std::size_t from,
+            std::span<float> block) const;
+  std::uint32_t inputs() const { return inputs_; }
+
+ private:
+  void open(const Step& step, const Leg& leg, const ByOwner& owners, int owner, ByteView bytes);
+
+  std::vector<FrameIn> frames_;
+  std::uint32_t inputs_ = 0;
+};
+
 // A memory of one rank's shard. Slices keep their places in the whole model. State is by tensor
 // name behind kOfShard, for tensors of which some entries are in the shard; the others of their
 // entries are 0. From the state of all shards it loads its own.

@@ -69,8 +69,7 @@ class SparseUnit : public Unit {
         memory_(memory),
         me_(setup.transport.rank()),
         ranks_(setup.transport.size()),
-        received_(static_cast<std::size_t>(ranks_)),
-        frames_(received_.size()) {}
+        received_(static_cast<std::size_t>(ranks_)) {}
 
   void reset() override { round_ = 0; }
 
@@ -89,29 +88,15 @@ class SparseUnit : public Unit {
   }
 
   void open(const Step& step) override {
-    const Timed timed(step.stats.decompress_seconds);
-    const Leg leg = leg_of(step);
-    inputs_ = 0;
-    for (int owner = 0; owner < ranks_; ++owner) {
-      if (!owners_.owns(owner)) continue;
-      const Buffer& bytes = owner == me_ ? mine_ : of(received_, owner);
-      FrameIn& frame = of(frames_, owner);
-      frame.open(leg, owner, owners_.of(owner), bytes.view(), step.scratch);
-      inputs_ = hash_of(inputs_, frame.crc());
-      step.stats.finite &= frame.finite();
-      step.stats.down_bytes += bytes.size();
-    }
+    sums_.open(step, leg_of(step), owners_, ranks_,
+               [&](int owner) { return (owner == me_ ? mine_ : of(received_, owner)).view(); });
   }
 
   void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
-    const auto [owner, at] = owners_.place(place);
-    std::ranges::fill(block, 0.0F);
-    of(frames_, owner)
-        .slice(at)
-        .add(from, from + block.size(), 1.0F / static_cast<float>(ranks_), block.data());
+    sums_.mean(owners_, place, from, block);
   }
 
-  std::uint32_t inputs() const override { return inputs_; }
+  std::uint32_t inputs() const override { return sums_.inputs(); }
 
  private:
   template <class T>
@@ -124,7 +109,7 @@ class SparseUnit : public Unit {
 
   Leg leg_of(const Step& step) const {
     return {step.plan, setup_.seed, step.info.step, step.gradient.places().entries(),
-            frames_.size()};
+            received_.size()};
   }
 
   // This rank's part of a shard and what has arrived of it, compressed again.
@@ -191,9 +176,8 @@ class SparseUnit : public Unit {
   FrameIn arrived_frame_;
   Buffer mine_, arrived_;
   std::vector<Buffer> received_;
-  std::vector<FrameIn> frames_;
+  SumsOfOwners sums_;
   Array<float> sum_;
-  std::uint32_t inputs_ = 0;
 };
 
 std::unique_ptr<Unit> Sparse::make_unit() {

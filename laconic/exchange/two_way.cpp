@@ -154,29 +154,15 @@ class TwoWayUnit : public Unit {
   }
 
   void open(const Step& step) override {
-    const Timed timed(step.stats.decompress_seconds);
-    const Leg leg = down(step);
-    inputs_ = 0;
-    for (int owner = 0; owner < ranks_; ++owner) {
-      if (!owners_.owns(owner)) continue;
-      const Buffer& bytes = owner == me_ ? back_ : of(received_, owner);
-      FrameIn& frame = of(frames_, owner);
-      frame.open(leg, owner, owners_.of(owner), bytes.view(), step.scratch);
-      inputs_ = hash_of(inputs_, frame.crc());
-      step.stats.finite &= frame.finite();
-      step.stats.down_bytes += bytes.size();
-    }
+    sums_.open(step, down(step), owners_, ranks_,
+               [&](int owner) { return (owner == me_ ? back_ : of(received_, owner)).view(); });
   }
 
   void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
-    const auto [owner, at] = owners_.place(place);
-    std::ranges::fill(block, 0.0F);
-    of(frames_, owner)
-        .slice(at)
-        .add(from, from + block.size(), 1.0F / static_cast<float>(ranks_), block.data());
+    sums_.mean(owners_, place, from, block);
   }
 
-  std::uint32_t inputs() const override { return inputs_; }
+  std::uint32_t inputs() const override { return sums_.inputs(); }
 
  private:
   template <class T>
@@ -277,9 +263,9 @@ class TwoWayUnit : public Unit {
   FrameOut out_, back_out_;
   std::vector<Buffer> mine_, received_;  // by owner; by sender
   Buffer back_;                          // the sum of this rank's shard
-  std::vector<FrameIn> frames_;          // of all ranks, then of all owners
+  std::vector<FrameIn> frames_;          // of all ranks, for this rank's shard
   Array<float> sum_;
-  std::uint32_t inputs_ = 0;
+  SumsOfOwners sums_;
 };
 
 std::unique_ptr<Unit> TwoWay::make_unit() { return std::make_unique<TwoWayUnit>(*this); }

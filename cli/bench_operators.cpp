@@ -84,15 +84,14 @@ double time_four(const Row& row, Arrays& arrays, Scratch& scratch) {
     arrays.sections[rank].clear();
     arrays.sections[rank].append(arrays.sections[0].view());
   }
+  const Decoder* all[kRanks];
+  std::ranges::transform(arrays.decoders, all, [](const Decoder& decoder) { return &decoder; });
   return seconds([&] {
     for (std::size_t rank = 0; rank < kRanks; ++rank)
       row.op.open(arrays.sections[rank].view(), size, keys, scratch, arrays.decoders[rank]);
     scratch.pool.each(blocks, [&](std::size_t block, unsigned) {
       const std::size_t from = block * kBlock, to = std::min(size, from + kBlock);
-      float* y = arrays.y.data() + from;
-      arrays.decoders[0].assign(from, to, 0.25F, y);
-      for (std::size_t rank = 1; rank < kRanks; ++rank)
-        arrays.decoders[rank].add(from, to, 0.25F, y);
+      sum_of(all, from, to, 0.25F, arrays.y.data() + from);
     });
     keep(arrays.y.data());
   });

@@ -639,8 +639,7 @@ def natural(width, rounding):
 
 
 def natural_entries(n, exponents, signs):
-    require(255 not in exponents, "natural: an exponent is 255")
-    return [power_of_two(s, e) if e else 0.0 for e, s in zip(exponents, signs)]
+    return [power_of_two(s, min(e, 254)) if e else 0.0 for e, s in zip(exponents, signs)]
 
 
 def natural8_entries(n, tops, codes):

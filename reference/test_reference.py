@@ -535,9 +535,9 @@ class Quantisers(ReaderTest):
         self.section_decodes("natural+entropy", 3, bytes([3, 0, 0, 0]), [0, 0, 0])
         self.section_refused("natural+entropy", 3, bytes([3, 0, 0, 0, 0]), "left over")
 
-    def test_natural_refuses_exponent_255(self):
-        self.section_refused("natural", 1, bytes([255, 0]), "exponent is 255")
-        self.section_refused("natural+entropy", 1, bytes([1, 255, 1, 0]), "exponent is 255")
+    def test_natural_reads_exponent_255_as_254(self):
+        self.section_decodes("natural", 2, bytes([255, 254, 1]), [-(2.0**127), 2.0**127])
+        self.section_decodes("natural+entropy", 1, bytes([1, 255, 1, 0]), [2.0**127])
 
     def test_natural8_by_hand(self):
         section = bytes([127, 0, 128, 1, 127, 129, 255])

@@ -107,7 +107,7 @@ void FrameIn::open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scra
     expect(frame_, leg, rank, slices);
     if (decoders_.size() < slices.size()) decoders_.resize(slices.size());
     for (std::size_t i = 0; i < slices.size(); ++i)
-      open_section(frame_, frame_.sections[i], scratch, decoders_[i]);
+      open_section(frame_, frame_.sections[i], leg.plan.op(slices[i]), scratch, decoders_[i]);
   } catch (const DataError& error) {
     throw DataError("from rank " + std::to_string(rank) + " in step " + std::to_string(leg.step) +
                         ": " + error.what(),
@@ -120,6 +120,13 @@ void FrameIn::add(float weight, std::span<float> y) const {
     const Section& section = frame_.sections[i];
     decoders_[i].add(0, section.count, weight, y.data() + section.first);
   }
+}
+
+void FramesTogether::hold(std::span<const FrameIn> frames, std::size_t slices) {
+  frames_ = frames.size();
+  sections_.clear();
+  for (std::size_t place = 0; place < slices; ++place)
+    for (const FrameIn& frame : frames) sections_.push_back(&frame.slice(place));
 }
 
 std::uint64_t largest_frame(const Plan& plan, Slices slices) {

@@ -75,6 +75,24 @@ class FrameIn {
   std::vector<Decoder> decoders_;
 };
 
+// Several frames of the same slices, which are added up slice by slice.
+class FramesTogether {
+ public:
+  // The frames stay, opened, while they are added up.
+  void hold(std::span<const FrameIn> frames, std::size_t slices);
+
+  // Makes block 0 + weight * entries `from` and on of the place-th slice of the first frame, +
+  // weight * those of the second and so on. Threads may sum distinct blocks.
+  void sum(std::size_t place, std::size_t from, float weight, std::span<float> block) const {
+    sum_of(std::span(sections_).subspan(place * frames_, frames_), from, from + block.size(),
+           weight, block.data());
+  }
+
+ private:
+  std::size_t frames_ = 0;
+  std::vector<const Decoder*> sections_;  // of all frames, slice by slice
+};
+
 // More bytes than any frame of these slices has.
 std::uint64_t largest_frame(const Plan& plan, Slices slices);
 

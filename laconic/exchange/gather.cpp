@@ -62,14 +62,12 @@ class GatherUnit : public Unit {
       inputs_ = hash_of(inputs_, frames_[rank].crc());
       step.stats.finite &= frames_[rank].finite();
     }
+    together_.hold(frames_, slices.size());
   }
 
   // In rank order: floating-point sums depend on it, and every rank must get the same.
   void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
-    std::ranges::fill(block, 0.0F);
-    for (const FrameIn& frame : frames_)
-      frame.slice(place).add(from, from + block.size(), 1.0F / static_cast<float>(ranks_),
-                             block.data());
+    together_.sum(place, from, 1.0F / static_cast<float>(ranks_), block);
   }
 
   std::uint32_t inputs() const override { return inputs_; }
@@ -99,6 +97,7 @@ class GatherUnit : public Unit {
   Buffer mine_;
   std::vector<Buffer> received_;
   std::vector<FrameIn> frames_;
+  FramesTogether together_;
   std::uint32_t inputs_ = 0;
 };
 

@@ -122,9 +122,9 @@ void SumsOfOwners::open(const Step& step, const Leg& leg, const ByOwner& owners,
 void SumsOfOwners::mean(const ByOwner& owners, std::size_t place, std::size_t from,
                         std::span<float> block) const {
   const ByOwner::Place at = owners.place(place);
-  std::ranges::fill(block, 0.0F);
-  frames_[static_cast<std::size_t>(at.owner)].slice(at.place).add(
-      from, from + block.size(), 1.0F / static_cast<float>(frames_.size()), block.data());
+  const Decoder* sum = &frames_[static_cast<std::size_t>(at.owner)].slice(at.place);
+  sum_of({&sum, 1}, from, from + block.size(), 1.0F / static_cast<float>(frames_.size()),
+         block.data());
 }
 
 }  // namespace laconic

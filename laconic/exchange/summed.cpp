@@ -61,10 +61,12 @@ class SummedUnit : public Unit {
   }
 
   void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
-    std::ranges::fill(block, finite_[place] ? 0.0F : kNan);
-    if (finite_[place])
-      decoders_[place].add(from, from + block.size(), 1.0F / static_cast<float>(ranks_),
-                           block.data());
+    if (!finite_[place]) {
+      std::ranges::fill(block, kNan);
+      return;
+    }
+    const Decoder* sum = &decoders_[place];
+    sum_of({&sum, 1}, from, from + block.size(), 1.0F / static_cast<float>(ranks_), block.data());
   }
 
   std::uint32_t inputs() const override { return inputs_; }

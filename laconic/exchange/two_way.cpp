@@ -221,6 +221,7 @@ class TwoWayUnit : public Unit {
       const Buffer& bytes = rank == me_ ? of(mine_, rank) : of(received_, rank);
       of(frames_, rank).open(leg, rank, owners_.of(me_), bytes.view(), step.scratch);
     }
+    together_.hold(frames_, owners_.of(me_).size());
     std::size_t count = 0;
     for (const std::size_t i : owners_.of(me_)) count += step.plan.layout[i].count;
     float* y = sum_.reset(count).data();
@@ -228,8 +229,7 @@ class TwoWayUnit : public Unit {
       const std::size_t entries = step.plan.layout[owners_.of(me_)[place]].count;
       for (std::size_t from = 0; from < entries; from += kBlock) {
         const std::size_t to = std::min(entries, from + kBlock);
-        std::fill(y + from, y + to, 0.0F);
-        for (const FrameIn& frame : frames_) frame.slice(place).add(from, to, 1, y + from);
+        together_.sum(place, from, 1, {y + from, y + to});
       }
       y += entries;
     }
@@ -264,6 +264,7 @@ class TwoWayUnit : public Unit {
   std::vector<Buffer> mine_, received_;  // by owner; by sender
   Buffer back_;                          // the sum of this rank's shard
   std::vector<FrameIn> frames_;          // of all ranks, for this rank's shard
+  FramesTogether together_;
   Array<float> sum_;
   SumsOfOwners sums_;
 };

@@ -32,14 +32,14 @@ void check_sections(const Frame& frame, Scratch& scratch) {
       frame.operators[section.operator_index].check(section.bytes, section.count, scratch);
 }
 
-void open_section(const Frame& frame, const Section& section, Scratch& scratch, Decoder& into) {
+void open_section(const Frame& frame, const Section& section, const Operator& op, Scratch& scratch,
+                  Decoder& into) {
   if (section.rests())
     open_zeros(section.count, into);
   else if (!section.finite())
     open_plain(section.bytes, into);
   else
-    frame.operators[section.operator_index].open(
-        section.bytes, section.count, frame.header.keys().at(section.first), scratch, into);
+    op.open(section.bytes, section.count, frame.header.keys().at(section.first), scratch, into);
 }
 
 void add_section(const Frame& frame, const Section& section, float weight, std::span<float> y,

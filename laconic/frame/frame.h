@@ -144,9 +144,10 @@ void read_frame(ByteView bytes, const FrameLimits& limits, Frame& into);
 // Checks every section's bytes. Throws DataError.
 void check_sections(const Frame& frame, Scratch& scratch);
 
-// Makes `into` the entries of a section of any state. Throws DataError unless it is valid to its
-// last bit. The frame's bytes must outlive the decoder's use.
-void open_section(const Frame& frame, const Section& section, Scratch& scratch, Decoder& into);
+// Makes `into` the entries of a section of any state, which `op` wrote. Throws DataError unless it
+// is valid to its last bit. The frame's bytes must outlive the decoder's use.
+void open_section(const Frame& frame, const Section& section, const Operator& op, Scratch& scratch,
+                  Decoder& into);
 
 // y += weight * the section's values; y has section.count entries. A section that rests adds
 // nothing.

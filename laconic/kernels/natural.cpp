@@ -12,6 +12,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/natural.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -171,46 +172,94 @@ std::uint32_t encode_given(const float* x, std::size_t count, const std::uint32_
   return encode_groups(x, count, Given{draws}, exponents, signs);
 }
 
-// Calls use(i, floats) for the entries of `count`, a multiple of 64, a vector at a time.
+using Value = hn::Vec<F32>;
+
+// The exponent fields of the entries from i on, in their place.
+HWY_INLINE Word load_fields(const std::uint8_t* exponents, std::size_t i) {
+  const Bytes d;
+  const auto fields = hn::Min(hn::LoadU(d, exponents + i), hn::Set(d, 254));
+  return hn::ShiftLeft<23>(hn::PromoteTo(U32(), fields));
+}
+
+// Four vectors of floats: the entries i, i + lanes, i + 2 lanes, i + 3 lanes and on.
+struct FourValues {
+  Value a, b, c, d;
+};
+
 #if HWY_TARGET == HWY_AVX2
 // A word of 32 signs is loaded once, and each lane shifts its own bit to the top.
-template <class Use>
-HWY_INLINE void decode_groups(const std::uint8_t* exponents, const std::uint8_t* signs,
-                              std::size_t count, Use use) {
-  const F32 df;
-  const __m256i top = _mm256_set1_epi32(static_cast<int>(0x80000000U));
-  const __m256i first = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
-  for (std::size_t i = 0; i < count; i += 32) {
-    const __m256i word = _mm256_set1_epi32(load<std::int32_t>(signs + i / 8));
-    for (int part = 0; part < 4; ++part) {
-      const std::size_t at = i + 8 * static_cast<std::size_t>(part);
-      const __m256i shift = _mm256_sub_epi32(first, _mm256_set1_epi32(8 * part));
-      const __m256i sign = _mm256_and_si256(_mm256_sllv_epi32(word, shift), top);
-      const Word field =
-          hn::ShiftLeft<23>(hn::PromoteTo(U32(), hn::LoadU(Bytes(), exponents + at)));
-      use(at, hn::BitCast(df, hn::Or(field, Word{sign})));
-    }
-  }
+HWY_INLINE FourValues decode_four(const std::uint8_t* exponents, const std::uint8_t* signs,
+                                  std::size_t i) {
+  const __m256i word = _mm256_set1_epi32(load<std::int32_t>(signs + i / 8));
+  const auto part = [&](int number) HWY_ATTR {
+    const __m256i shift = _mm256_sub_epi32(_mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24),
+                                           _mm256_set1_epi32(8 * number));
+    const __m256i sign = _mm256_and_si256(_mm256_sllv_epi32(word, shift),
+                                          _mm256_set1_epi32(static_cast<int>(0x80000000U)));
+    const Word field = load_fields(exponents, i + 8 * static_cast<std::size_t>(number));
+    return hn::BitCast(F32(), hn::Or(field, Word{sign}));
+  };
+  return {part(0), part(1), part(2), part(3)};
 }
 #else
+HWY_INLINE FourValues decode_four(const std::uint8_t* exponents, const std::uint8_t* signs,
+                                  std::size_t i) {
+  const U32 d;
+  const Word sign_bit = hn::Set(d, 0x80000000U);
+  const auto part = [&](std::size_t number) HWY_ATTR {
+    const std::size_t at = i + number * hn::Lanes(d);
+    const Word sign = hn::IfThenElseZero(load_signs(signs, at), sign_bit);
+    return hn::BitCast(F32(), hn::Or(load_fields(exponents, at), sign));
+  };
+  return {part(0), part(1), part(2), part(3)};
+}
+#endif
+
+// Calls use(i, floats) for the entries of `count`, a multiple of 64, a vector at a time.
 template <class Use>
 HWY_INLINE void decode_groups(const std::uint8_t* exponents, const std::uint8_t* signs,
                               std::size_t count, Use use) {
-  const U32 d;
-  const Word sign_bit = hn::Set(d, 0x80000000U);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const Word field = hn::ShiftLeft<23>(hn::PromoteTo(d, hn::LoadU(Bytes(), exponents + i)));
-    const Word bits = hn::Or(field, hn::IfThenElseZero(load_signs(signs, i), sign_bit));
-    use(i, hn::BitCast(F32(), bits));
+  const std::size_t lanes = hn::Lanes(U32());
+  for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    const FourValues values = decode_four(exponents, signs, i);
+    use(i, values.a);
+    use(i + lanes, values.b);
+    use(i + 2 * lanes, values.c);
+    use(i + 3 * lanes, values.d);
   }
 }
-#endif
+
+// The sum stays in registers while the sections are walked side by side.
+void sum_groups(const NaturalPlanes* sections, std::size_t ranks, std::size_t count, float weight,
+                float* y) {
+  const F32 df;
+  const std::size_t lanes = hn::Lanes(df);
+  const Value w = hn::Set(df, weight), zero = hn::Zero(df);
+  for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    FourValues sum{zero, zero, zero, zero};
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const FourValues next = decode_four(sections[rank].exponents, sections[rank].signs, i);
+      sum.a = hn::Add(sum.a, hn::Mul(w, next.a));
+      sum.b = hn::Add(sum.b, hn::Mul(w, next.b));
+      sum.c = hn::Add(sum.c, hn::Mul(w, next.c));
+      sum.d = hn::Add(sum.d, hn::Mul(w, next.d));
+    }
+    hn::StoreU(sum.a, df, y + i);
+    hn::StoreU(sum.b, df, y + i + lanes);
+    hn::StoreU(sum.c, df, y + i + 2 * lanes);
+    hn::StoreU(sum.d, df, y + i + 3 * lanes);
+  }
+}
+
+// How far ahead of its use y is asked for: the processor's own guesses end with a page.
+constexpr std::size_t kAhead = 512;
 
 void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::size_t count,
                 float weight, float* y) {
   const F32 df;
   const auto w = hn::Set(df, weight);
   decode_groups(exponents, signs, count, [&](std::size_t i, auto value) HWY_ATTR {
+    if (i % 16 == 0) hwy::Prefetch(y + i + kAhead);
     hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::Mul(w, value)), df, y + i);
   });
 }
@@ -292,6 +341,7 @@ HWY_EXPORT(encode_nearest);
 HWY_EXPORT(encode_given);
 HWY_EXPORT(add_groups);
 HWY_EXPORT(leave_groups);
+HWY_EXPORT(sum_groups);
 HWY_EXPORT(encode8_hashed);
 HWY_EXPORT(encode8_nearest);
 HWY_EXPORT(encode8_given);
@@ -414,6 +464,15 @@ void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float
         (exponents, signs, count, weight, y);
       },
       In<std::uint8_t>{exponents}, In<Bit>{signs}, InOut<float>{y.data()});
+}
+
+void natural_sum(std::span<const NaturalPlanes> sections, float weight, std::span<float> y) {
+  const std::size_t whole = y.size() / kGroup * kGroup;
+  HWY_DYNAMIC_DISPATCH(sum_groups)(sections.data(), sections.size(), whole, weight, y.data());
+  const auto rest = y.subspan(whole);
+  std::ranges::fill(rest, 0.0F);
+  for (const NaturalPlanes& planes : sections)
+    natural_add(planes.exponents + whole, planes.signs + whole / 8, weight, rest);
 }
 
 void natural_leave(const std::uint8_t* exponents, const std::uint8_t* signs, float c,

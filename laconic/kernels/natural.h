@@ -24,9 +24,18 @@ inline constexpr std::size_t kWindow = 4096;
 bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
                     std::uint8_t* exponents, std::uint8_t* signs);
 
-// y[i] += weight * (the entry of those 9 bits).
+// y[i] += weight * (the entry of those 9 bits). An exponent field of 255 is read as 254.
 void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float weight,
                  std::span<float> y);
+
+// The planes of one of several sections that are added up.
+struct NaturalPlanes {
+  const std::uint8_t *exponents, *signs;
+};
+
+// y[i] = 0 + weight * (entry i of the first section) + weight * (that of the second) + ..., in this
+// order, whatever y holds: one pass over all of them.
+void natural_sum(std::span<const NaturalPlanes> sections, float weight, std::span<float> y);
 
 // left[i] = c * (x[i] - the entry of those 9 bits); left may be x.
 void natural_leave(const std::uint8_t* exponents, const std::uint8_t* signs, float c,

@@ -50,6 +50,24 @@ void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) cons
   }
 }
 
+void sum_of(std::span<const Decoder* const> sections, std::size_t from, std::size_t to,
+            float weight, float* y) {
+  const auto alike = [&](const Decoder* section) {
+    return !section->sparse_ && section->quantiser_ == sections[0]->quantiser_;
+  };
+  const std::span<float> out(y, to - from);
+  if (from >= to) return;
+  if (!sections.empty() && sections[0]->quantiser_ && sections.size() <= kMostSummed &&
+      std::ranges::all_of(sections, alike)) {
+    const PlaneViews* planes[kMostSummed];
+    std::ranges::transform(sections, planes, [](const Decoder* s) { return &s->planes_; });
+    sections[0]->quantiser_->sum({planes, sections.size()}, from, weight, out);
+    return;
+  }
+  std::ranges::fill(out, 0.0F);
+  for (const Decoder* section : sections) section->add(from, to, weight, y);
+}
+
 void open_plain(ByteView floats, Decoder& into) {
   into.reset(floats.size() / sizeof(float));
   into.planes_[0] = floats;

@@ -24,11 +24,6 @@ class Decoder {
   // most size(). Cannot fail; threads may add distinct stretches.
   void add(std::size_t from, std::size_t to, float weight, float* y) const;
 
-  // The same onto zeros, whatever y holds.
-  void assign(std::size_t from, std::size_t to, float weight, float* y) const {
-    std::fill_n(y, to - from, 0.0F);
-    add(from, to, weight, y);
-  }
 
   // Whether a selector chose entries, and which.
   bool sparse() const { return sparse_; }
@@ -36,6 +31,8 @@ class Decoder {
 
  private:
   friend class Operator;
+  friend void sum_of(std::span<const Decoder* const> sections, std::size_t from, std::size_t to,
+                     float weight, float* y);
   friend void open_plain(ByteView floats, Decoder& into);
   friend void open_zeros(std::size_t count, Decoder& into);
 
@@ -52,6 +49,11 @@ class Decoder {
   Array<float> values_;         // of the entries there
   Array<std::uint32_t> first_;  // for every block, and the end: the first position not below it
 };
+
+// y[i] = 0 + weight * entry from + i of the first section, + weight * that of the second and so on,
+// for from + i < to, whatever y holds; the same bits as adding one after the other onto zeros.
+void sum_of(std::span<const Decoder* const> sections, std::size_t from, std::size_t to,
+            float weight, float* y);
 
 // A section of floats as they are, NaN and Inf among them: 4 bytes each.
 void open_plain(ByteView floats, Decoder& into);

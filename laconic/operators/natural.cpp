@@ -40,14 +40,20 @@ class Natural9 : public BlockQuantiser {
                                    planes[0].data() + from, planes[1].data() + from / 8);
   }
 
-  void check(const PlaneViews& planes, std::size_t) const override {
-    if (kernels::largest_byte(planes[0]) == 255)
-      throw DataError("a section by 'natural' has an exponent of 255; allowed: 0 to 254");
-  }
+  // Every byte stands for a finite value: 255 is read as 254.
+  void check(const PlaneViews&, std::size_t) const override {}
 
   void add(const PlaneViews& planes, std::size_t from, float weight,
            std::span<float> y) const override {
     kernels::natural_add(planes[0].data() + from, planes[1].data() + from / 8, weight, y);
+  }
+
+  void sum(std::span<const PlaneViews* const> sections, std::size_t from, float weight,
+           std::span<float> y) const override {
+    kernels::NaturalPlanes planes[kMostSummed];
+    for (std::size_t i = 0; i < sections.size(); ++i)
+      planes[i] = {(*sections[i])[0].data() + from, (*sections[i])[1].data() + from / 8};
+    kernels::natural_sum({planes, sections.size()}, weight, y);
   }
 
   void leave(const PlaneViews& planes, std::size_t from, float c, std::span<const float> x,

@@ -112,6 +112,8 @@ class Selector {
 
 class BlockQuantiser;
 
+inline constexpr std::size_t kMostSummed = 64;  // sections that a quantiser adds up at a time
+
 class Quantiser {
  public:
   virtual ~Quantiser() = default;
@@ -128,6 +130,14 @@ class Quantiser {
   // entry whose symbols begin a byte in every plane. Threads may add distinct stretches.
   virtual void add(const PlaneViews& planes, std::size_t from, float weight,
                    std::span<float> y) const = 0;
+  // y[i] = 0 + weight * decoded entry from + i of the first section, + weight * that of the second
+  // and so on, whatever y holds. At most kMostSummed sections; otherwise as `add`. A quantiser that
+  // walks them side by side saves passes over y.
+  virtual void sum(std::span<const PlaneViews* const> sections, std::size_t from, float weight,
+                   std::span<float> y) const {
+    std::ranges::fill(y, 0.0F);
+    for (const PlaneViews* planes : sections) add(*planes, from, weight, y);
+  }
   virtual Traits traits(std::size_t count) const = 0;
 };
 

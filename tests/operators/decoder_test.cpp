@@ -52,14 +52,32 @@ TEST_P(Decoders, AnyStretchesGiveTheSameFloats) {
   }
 }
 
-TEST_P(Decoders, AssignIsAddOntoZeros) {
-  const auto section = encode(op_, made_up(9000), kKeys);
-  Decoder decoder;
-  op_.open(section, 9000, kKeys, scratch_, decoder);
-  std::vector<float> added(9000), assigned(9000, NAN);
-  decoder.add(0, 9000, 0.7F, added.data());
-  decoder.assign(0, 9000, 0.7F, assigned.data());
-  EXPECT_EQ(added, assigned);
+// Bit for bit, also of more sections than a quantiser takes at a time, of sections by another
+// operator and of sections that rest.
+TEST_P(Decoders, SumsAreAddsOntoZerosInOrder) {
+  constexpr std::size_t kSize = 4096 + 300 + 37;
+  const Operator other = parse_operator("half");
+  for (const std::size_t sections : {1, 2, 5, 70}) {
+    std::vector<std::vector<std::uint8_t>> bytes;
+    std::vector<Decoder> decoders(sections);
+    std::vector<const Decoder*> all;
+    for (std::uint64_t rank = 0; rank < sections; ++rank) {
+      const Operator& op = sections == 5 && rank == 3 ? other : op_;
+      bytes.push_back(encode(op, made_up(kSize, rank % 3), make_keys(1, 2, rank)));
+      if (sections == 5 && rank == 2)
+        open_zeros(kSize, decoders[rank]);
+      else
+        op.open(bytes.back(), kSize, make_keys(1, 2, rank), scratch_, decoders[rank]);
+      all.push_back(&decoders[rank]);
+    }
+    for (const std::size_t from : {std::size_t{0}, kBlock})
+      for (const std::size_t to : {kSize, kSize - 1, from + 64, from + 3, from}) {
+        std::vector<float> added(to - from), summed(to - from, NAN);
+        for (const Decoder& decoder : decoders) decoder.add(from, to, 0.7F, added.data());
+        sum_of(all, from, to, 0.7F, summed.data());
+        EXPECT_EQ(std::memcmp(added.data(), summed.data(), 4 * added.size()), 0) << sections;
+      }
+  }
 }
 
 TEST_P(Decoders, ManyAreOpenAtOnceAndAreFilledAgain) {

@@ -214,6 +214,45 @@ TEST(Natural, KernelEqualsItsPlainTwin) {
   });
 }
 
+// No frame can bring in an Inf by this field; both ways to add read it alike.
+TEST(Natural, AnExponentOf255IsReadAs254) {
+  std::vector<std::uint8_t> exponents(100, 255), signs(13);
+  signs[0] = signs[8] = 2;
+  std::vector<float> expected(100, 0x1p127F);
+  expected[1] = expected[65] = -0x1p127F;
+  on_every_cpu([&](const std::string&) {
+    std::vector<float> added(100), summed(100);
+    kernels::natural_add(exponents.data(), signs.data(), 1, added);
+    kernels::natural_sum({{{exponents.data(), signs.data()}}}, 1, summed);
+    EXPECT_EQ(added, expected);
+    EXPECT_EQ(summed, expected);
+  });
+}
+
+// Rank after rank in registers is what adding one section after the other gives.
+TEST(Natural, SumsEqualAddsOnEveryCpu) {
+  std::vector<std::vector<std::uint8_t>> exponents, signs;
+  std::vector<kernels::NaturalPlanes> sections;
+  for (std::uint64_t rank = 0; rank < 3; ++rank) {
+    const auto x = made_up(1111, rank);
+    exponents.emplace_back(x.size());
+    signs.emplace_back(x.size() / 8 + 1);
+    ASSERT_TRUE(kernels::natural_encode(x, kernels::Rounding::stochastic, Key(rank), 0,
+                                        exponents.back().data(), signs.back().data()));
+    sections.push_back({exponents.back().data(), signs.back().data()});
+  }
+  std::vector<float> first;
+  on_every_cpu([&](const std::string& cpu) {
+    std::vector<float> added(1111), summed(1111, NAN);
+    for (const auto& section : sections)
+      kernels::natural_add(section.exponents, section.signs, 0.3F, added);
+    kernels::natural_sum(sections, 0.3F, summed);
+    EXPECT_EQ(summed, added) << cpu;
+    if (first.empty()) first = summed;
+    EXPECT_EQ(summed, first) << cpu;
+  });
+}
+
 TEST(Natural, DrawsAreMadeAtThePositionInTheModelAlsoAcrossTwoToThe32) {
   const auto x = made_up(1000);
   for (const std::uint64_t first :

@@ -28,7 +28,8 @@ TEST_P(Steady, EncodeOpenAndAddAllocateNothing) {
       out.clear();
       EXPECT_TRUE(op.encode(source, out, make_keys(1, 2, 3), scratch).finite);
       op.open(out.view(), y.size(), make_keys(1, 2, 3), scratch, decoder);
-      decoder.assign(0, y.size(), 0.5F, y.data());
+      const Decoder* one = &decoder;
+      sum_of({&one, 1}, 0, y.size(), 0.5F, y.data());
       op.add(out.view(), 0.5F, y, make_keys(1, 2, 3), scratch);
     };
     for (int i = 0; i < 3; ++i) step();  // the second has a hint

@@ -8,6 +8,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/stream.h"
 
 namespace laconic {
 namespace {
@@ -201,15 +202,23 @@ bool Aggregator::Driver::write_blocks(Flight& flight, std::size_t place, const F
                                       std::size_t from, std::size_t to) {
   const Slice& slice = plan_->layout[flight.unit->slices[place]];
   bool finite = true;
+  // Where means are mostly zeros a block is made in the cache and written past it.
+  const bool sparse = plan_->op(flight.unit->slices[place]).selects();
+  float* const streamed = sparse && slice.count >= kernels::kStreamed ? out.array() : nullptr;
   float buffer[kBlock], again[kBlock];
   for (; from < to; from += kBlock) {
     const std::size_t count = std::min(kBlock, to - from);
-    const std::span<float> block(out.place(from, count, buffer), count);
+    const std::span<float> block(streamed ? buffer : out.place(from, count, buffer), count);
     flight.unit->mean(step(), place, from, block);
     exchange_->finish(slice, from, block);
-    out.store(from, count, block.data());
     if (!exchange_->framed()) flight.results = crc32c(bytes_of(block), flight.results);
-    finite &= kernels::all_finite({out.load(from, count, again), count});
+    if (streamed) {
+      finite &= kernels::all_finite(block);
+      kernels::stream(buffer, count, streamed + from);
+    } else {
+      out.store(from, count, block.data());
+      finite &= kernels::all_finite({out.load(from, count, again), count});
+    }
   }
   return finite;
 }

@@ -101,9 +101,10 @@ void FrameOut::rest(std::size_t slice) {
   writer_.rest(place.offset, place.count, plan_->operator_of[slice]);
 }
 
-void FrameIn::open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch) {
+void FrameIn::open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch,
+                   bool own) {
   try {
-    read_frame(bytes, {.max_count = leg.count}, frame_);
+    read_frame(bytes, {.max_count = leg.count, .own = own}, frame_);
     expect(frame_, leg, rank, slices);
     if (decoders_.size() < slices.size()) decoders_.resize(slices.size());
     for (std::size_t i = 0; i < slices.size(); ++i)

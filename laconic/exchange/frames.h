@@ -57,8 +57,10 @@ class FrameOut {
 class FrameIn {
  public:
   // Throws DataError, naming rank and step, unless the bytes are what that rank must have written
-  // of these slices. The bytes stay until the frame is not used any more.
-  void open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch);
+  // of these slices. The bytes stay until the frame is not used any more. Of this rank's own frame
+  // the checksum is not computed again.
+  void open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch,
+            bool own = false);
 
   bool finite() const { return frame_.finite(); }
   std::uint32_t crc() const { return frame_.crc; }

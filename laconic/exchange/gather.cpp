@@ -58,7 +58,7 @@ class GatherUnit : public Unit {
     for (std::size_t rank = 0; rank < frames_.size(); ++rank) {
       const int from = static_cast<int>(rank);
       const ByteView bytes = from == rank_ ? mine_.view() : received_[rank].view();
-      frames_[rank].open(leg, from, slices, bytes, step.scratch);
+      frames_[rank].open(leg, from, slices, bytes, step.scratch, from == rank_);
       inputs_ = hash_of(inputs_, frames_[rank].crc());
       step.stats.finite &= frames_[rank].finite();
     }

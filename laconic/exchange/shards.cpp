@@ -111,9 +111,9 @@ void ByOwner::sort(const Layout& layout, const Shards& shards, Slices slices, in
 }
 
 void SumsOfOwners::open(const Step& step, const Leg& leg, const ByOwner& owners, int owner,
-                        ByteView bytes) {
+                        ByteView bytes, bool own) {
   FrameIn& frame = frames_[static_cast<std::size_t>(owner)];
-  frame.open(leg, owner, owners.of(owner), bytes, step.scratch);
+  frame.open(leg, owner, owners.of(owner), bytes, step.scratch, own);
   inputs_ = hash_of(inputs_, frame.crc());
   step.stats.finite &= frame.finite();
   step.stats.down_bytes += bytes.size();

@@ -53,12 +53,13 @@ class SumsOfOwners {
  public:
   // `bytes(owner)` is that owner's frame; who owns nothing sends none.
   template <class Bytes>
-  void open(const Step& step, const Leg& leg, const ByOwner& owners, int ranks, Bytes bytes) {
+  void open(const Step& step, const Leg& leg, const ByOwner& owners, int me, int ranks,
+            Bytes bytes) {
     const Timed timed(step.stats.decompress_seconds);
     frames_.resize(static_cast<std::size_t>(ranks));
     inputs_ = 0;
     for (int owner = 0; owner < ranks; ++owner)
-      if (owners.owns(owner)) open(step, leg, owners, owner, bytes(owner));
+      if (owners.owns(owner)) open(step, leg, owners, owner, bytes(owner), owner == me);
   }
 
   // As Unit's of these names.
@@ -67,7 +68,8 @@ class SumsOfOwners {
   std::uint32_t inputs() const { return inputs_; }
 
  private:
-  void open(const Step& step, const Leg& leg, const ByOwner& owners, int owner, ByteView bytes);
+  void open(const Step& step, const Leg& leg, const ByOwner& owners, int owner, ByteView bytes,
+            bool own);
 
   std::vector<FrameIn> frames_;
   std::uint32_t inputs_ = 0;

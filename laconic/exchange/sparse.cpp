@@ -88,7 +88,7 @@ class SparseUnit : public Unit {
   }
 
   void open(const Step& step) override {
-    sums_.open(step, leg_of(step), owners_, ranks_,
+    sums_.open(step, leg_of(step), owners_, me_, ranks_,
                [&](int owner) { return (owner == me_ ? mine_ : of(received_, owner)).view(); });
   }
 

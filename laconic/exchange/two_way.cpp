@@ -154,7 +154,7 @@ class TwoWayUnit : public Unit {
   }
 
   void open(const Step& step) override {
-    sums_.open(step, down(step), owners_, ranks_,
+    sums_.open(step, down(step), owners_, me_, ranks_,
                [&](int owner) { return (owner == me_ ? back_ : of(received_, owner)).view(); });
   }
 
@@ -219,7 +219,7 @@ class TwoWayUnit : public Unit {
     const Leg leg = up(step);
     for (int rank = 0; rank < ranks_; ++rank) {
       const Buffer& bytes = rank == me_ ? of(mine_, rank) : of(received_, rank);
-      of(frames_, rank).open(leg, rank, owners_.of(me_), bytes.view(), step.scratch);
+      of(frames_, rank).open(leg, rank, owners_.of(me_), bytes.view(), step.scratch, rank == me_);
     }
     together_.hold(frames_, owners_.of(me_).size());
     std::size_t count = 0;

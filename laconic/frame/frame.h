@@ -117,6 +117,7 @@ struct Section {
 // What a receiver is ready to take.
 struct FrameLimits {
   std::uint64_t max_count = std::uint64_t{1} << 31;  // entries of the whole array
+  bool own = false;  // written by the reader itself: the checksum is right
 };
 
 // A frame that was read and found whole. Views point into the bytes it was read from.
@@ -125,7 +126,7 @@ struct Frame {
   std::vector<Operator> operators;
   std::vector<Section> sections;  // ascending, none over another
   std::size_t payload_bytes = 0, wire_bytes = 0;
-  std::uint32_t crc = 0;  // the frame's checksum, which was verified
+  std::uint32_t crc = 0;  // the frame's checksum, which is right
 
   bool finite() const;
   bool covers_all() const;   // the sections are the whole array

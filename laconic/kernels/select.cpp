@@ -51,33 +51,6 @@ std::size_t at_least_run(const float* x, std::size_t count, std::uint32_t base, 
   return static_cast<std::size_t>(to - positions);
 }
 
-// The same for two bounds: entries at or above `above` as signed integers, and negative ones at or
-// above `below`, which has the sign bit. Raises *largest to the largest magnitude.
-std::size_t collect_run(const float* x, std::size_t count, std::uint32_t base, std::int32_t above,
-                        std::int32_t below, std::uint32_t* positions, std::uint32_t* largest) {
-  const hn::CappedTag<std::int32_t, 16> d;
-  const hn::RebindToFloat<decltype(d)> df;
-  const auto under = hn::Set(d, above - 1), least_negative = hn::Set(d, below);
-  const auto zero = hn::Zero(d), magnitude = hn::Set(d, 0x7fffffff);
-  const std::size_t lanes = hn::Lanes(d);
-  std::uint32_t* to = positions;
-  auto most = hn::Set(d, static_cast<std::int32_t>(*largest));
-  for (std::size_t from = 0; from < count; from += kGroup) {
-    std::uint64_t found = 0;
-    for (std::size_t i = 0; i < kGroup; i += lanes) {
-      const auto bits = hn::BitCast(d, hn::LoadU(df, x + from + i));
-      most = hn::Max(most, hn::And(bits, magnitude));
-      const auto negative = hn::AndNot(hn::Lt(bits, least_negative), hn::Lt(bits, zero));
-      found |= bits_of(d, hn::Or(hn::Gt(bits, under), negative)) << i;
-    }
-    const auto start = static_cast<std::uint32_t>(base + from);
-    for (; found != 0; found &= found - 1)
-      *to++ = start + static_cast<std::uint32_t>(std::countr_zero(found));
-  }
-  *largest = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
-  return static_cast<std::size_t>(to - positions);
-}
-
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -86,7 +59,6 @@ namespace laconic::kernels {
 namespace {
 
 HWY_EXPORT(at_least_run);
-HWY_EXPORT(collect_run);
 
 constexpr std::size_t kBlock = 4096;  // entries between two looks at the array's room
 constexpr std::uint32_t kSign = 0x80000000U;
@@ -227,31 +199,6 @@ std::uint32_t guess_kth(std::span<std::uint32_t> sample, std::size_t count, std:
   const double expected = share * static_cast<double>(sample.size());
   const auto rank = static_cast<std::size_t>(expected + 4 * std::sqrt(expected) + 8);
   return rank > sample.size() ? 1 : std::max(kth_largest(sample, rank).value, 1U);
-}
-
-std::uint32_t collect(std::span<const float> x, Bounds bounds, std::uint32_t base,
-                      Array<std::uint32_t>& positions, Array<float>& values) {
-  std::uint32_t largest = 0;
-  for (std::size_t from = 0; from < x.size(); from += kBlock) {
-    const auto block = x.subspan(from, std::min(kBlock, x.size() - from));
-    const auto start = static_cast<std::uint32_t>(base + from);
-    const std::size_t before = positions.size();
-    std::uint32_t* to = positions.grow(block.size());
-    std::size_t found = 0;
-    in_groups(
-        block.size(),
-        [&](std::size_t skip, std::size_t count, const float* x) {
-          found += HWY_DYNAMIC_DISPATCH(collect_run)(
-              x, count, static_cast<std::uint32_t>(start + skip),
-              static_cast<std::int32_t>(bounds.above),
-              static_cast<std::int32_t>(bounds.below | kSign), to + found, &largest);
-        },
-        In<float>{block.data()});
-    positions.truncate(before + found);
-    float* value = values.grow(found);
-    for (std::size_t j = 0; j < found; ++j) value[j] = block[to[j] - start];
-  }
-  return largest;
 }
 
 void at_least(std::span<const float> x, std::uint32_t magnitude, Side side,

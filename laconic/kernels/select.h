@@ -20,16 +20,6 @@ void at_least(std::span<const float> x, std::uint32_t magnitude, Side side,
 void largest(std::span<const float> x, std::size_t k, Side side, Array<std::uint32_t>& positions,
              Array<std::uint32_t>& spare);
 
-// Least magnitudes that count, as bits and at least 1: of entries above 0, and of those below.
-struct Bounds {
-  std::uint32_t above = 1, below = 1;
-};
-
-// Appends position, counted from `base`, and value of every entry that reaches the bounds. Returns
-// the largest magnitude of all entries; NaN counts as larger than Inf.
-std::uint32_t collect(std::span<const float> x, Bounds bounds, std::uint32_t base,
-                      Array<std::uint32_t>& positions, Array<float>& values);
-
 // The k-th largest of some magnitudes, and its rank among its equals, from 1 on.
 struct Kth {
   std::uint32_t value = 0;

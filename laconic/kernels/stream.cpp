@@ -38,8 +38,10 @@ HWY_EXPORT(stream_run);
 
 void stream(const float* from, std::size_t count, float* to) {
   HWY_DYNAMIC_DISPATCH(stream_run)(from, count, to);
-  hwy::FlushStream();
+  end_stream();
 }
+
+void end_stream() { hwy::FlushStream(); }
 
 }  // namespace laconic::kernels
 #endif  // HWY_ONCE

@@ -12,4 +12,14 @@ inline constexpr std::size_t kStreamed = std::size_t{1} << 18;
 // to[i] = from[i]. Everything is written when it returns, as seen by every thread.
 void stream(const float* from, std::size_t count, float* to);
 
+// After this, what this thread has written past the cache is seen by every thread.
+void end_stream();
+
+// Asks for the line that `data` points into; it may point anywhere.
+inline void fetch(const void* data) {
+#if defined(__GNUC__)
+  __builtin_prefetch(data);
+#endif
+}
+
 }  // namespace laconic::kernels

@@ -29,7 +29,10 @@ class Adaptive : public IndexedSelector {
     kept.clear();
     for (std::size_t j = 0; j < found.size(); ++j)
       if (magnitude(found.values[j]) >= least) kept.add(found.positions[j], found.values[j]);
-    if (hint) hint->above = hint->below = lowered(least);
+    if (hint) {
+      hint->margin = margin_after(hint->margin, first <= least);
+      hint->above = hint->below = lowered(least, hint->margin);
+    }
     return true;
   }
 

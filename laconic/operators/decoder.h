@@ -24,7 +24,6 @@ class Decoder {
   // most size(). Cannot fail; threads may add distinct stretches.
   void add(std::size_t from, std::size_t to, float weight, float* y) const;
 
-
   // Whether a selector chose entries, and which.
   bool sparse() const { return sparse_; }
   std::span<const std::uint32_t> positions() const { return positions_.view(); }

@@ -7,10 +7,17 @@
 
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/select.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/blocks.h"
 
 namespace laconic {
+
+namespace {
+
+constexpr std::size_t kAhead = 16;  // entries asked for before their turn, where they lie far apart
+
+}  // namespace
 
 void Picked::clear() {
   positions.clear();
@@ -42,22 +49,25 @@ void Entries::leave_all(std::size_t from, std::size_t count, const float* x) con
 bool Entries::collect(kernels::Bounds bounds, Picked& found) {
   found.clear();
   largest_ = 0;
-  const bool leaves = !source_.left.empty() && !left_written_;
-  float buffer[kBlock], scaled[kBlock];
+  const bool leaves = !source_.left.empty() && !left_written_, mixed = x_lies_in_left();
+  const bool streamed = source_.left.array() && size() >= kernels::kStreamed;
+  float fresh[kBlock], kept[kBlock], left[kBlock];
   for (std::size_t from = 0; from < size(); from += kBlock) {
     const std::size_t count = std::min(kBlock, size() - from);
-    // What is to be left is x itself: made in its place, unless that is written past the cache.
-    const bool in_place = leaves && source_.c == 1 && size() < kernels::kStreamed;
-    const float* x = load(from, count, in_place ? source_.left.place(from, count, buffer) : buffer);
-    if (leaves) leave_all(from, count, x);
-    if (scale_ != 1) {
-      kernels::scale(scale_, x, {scaled, count});
-      x = scaled;
+    kernels::Mixture x{mixed ? source_.left.array() + from
+                             : source_.fresh.load(from, count, fresh)};
+    if (!mixed) x.a = source_.a;
+    if (!mixed && source_.takes_kept()) {
+      x.kept = source_.kept.load(from, count, kept);
+      x.b = source_.b;
     }
-    largest_ =
-        std::max(largest_, kernels::collect({x, count}, bounds, static_cast<std::uint32_t>(from),
-                                            found.positions, found.values));
+    float* to = leaves ? source_.left.place(from, count, left) : nullptr;
+    largest_ = std::max(largest_, kernels::collect(x, count, {to, source_.c, streamed}, scale_,
+                                                   bounds, static_cast<std::uint32_t>(from),
+                                                   found.positions, found.values));
+    if (leaves) source_.left.store(from, count, to);
   }
+  if (leaves && streamed) kernels::end_stream();
   left_written_ |= leaves;
   return largest_ < kernels::kInfinity;
 }
@@ -121,8 +131,15 @@ void Entries::tally(Tally& counts) const {
 
 void Entries::leave(std::span<const std::uint32_t> positions, std::span<float> values) {
   if (source_.left.empty()) return;
+  if (x_lies_in_left()) {
+    float* const left = source_.left.array();
+    for (std::size_t j = 0; j < positions.size(); ++j) {
+      if (j + kAhead < positions.size()) kernels::fetch(left + positions[j + kAhead]);
+      left[positions[j]] -= values[j];
+    }
+    return;
+  }
   const float* lies = source_.as_it_lies();
-  if (!lies && x_lies_in_left()) lies = source_.left.array();
   for (std::size_t j = 0; j < positions.size(); ++j) {
     float one;
     const float x = lies ? lies[positions[j]] : *source_.load(positions[j], 1, &one);

@@ -8,7 +8,7 @@
 #include "laconic/base/array.h"
 #include "laconic/base/pool.h"
 #include "laconic/codecs/index.h"
-#include "laconic/kernels/select.h"
+#include "laconic/kernels/collect.h"
 #include "laconic/operators/source.h"
 
 namespace laconic {

@@ -2,6 +2,7 @@
 #include "laconic/operators/largest.h"
 
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/select.h"
 
 namespace laconic {
 namespace {
@@ -33,11 +34,11 @@ class Search {
 
   // Collects candidates enough. Returns false for NaN and Inf.
   bool find() {
-    if (const Hint* hint = x_.hint();
-        hint && hint->above > 0 && hint->below > 0 && k_ < x_.size()) {
+    if (Hint* hint = x_.hint(); hint && hint->above > 0 && hint->below > 0 && k_ < x_.size()) {
       bounds_ = {hint->above, hint->below};
       if (!by_sign_) bounds_.above = bounds_.below = std::min(hint->above, hint->below);
       if (!collect()) return false;
+      hint->margin = margin_after(hint->margin, enough());
       if (enough()) return true;
     }
     bounds_ = by_sample();
@@ -73,7 +74,7 @@ class Search {
     }
     kept.positions.truncate(size);
     kept.values.truncate(size);
-    return counted < k_ ? 0 : lowered(least);
+    return counted < k_ || !x_.hint() ? 0 : lowered(least, x_.hint()->margin);
   }
 
  private:
@@ -137,7 +138,7 @@ bool keep_largest(Entries& x, std::size_t k, Picked& kept, StageScratch& scratch
   Search search(x, k, false, scratch);
   if (!search.find()) return false;
   const std::uint32_t next = search.keep(Side::both, kept);
-  if (x.hint()) *x.hint() = {next, next};
+  if (Hint* hint = x.hint()) hint->above = hint->below = next;
   return true;
 }
 
@@ -145,8 +146,12 @@ bool keep_largest_by_sign(Entries& x, std::size_t k, Picked& above, Picked& belo
                           StageScratch& scratch) {
   Search search(x, k, true, scratch);
   if (!search.find()) return false;
-  const Hint next{search.keep(Side::positive, above), search.keep(Side::negative, below)};
-  if (x.hint()) *x.hint() = next;
+  const std::uint32_t bound_above = search.keep(Side::positive, above);
+  const std::uint32_t bound_below = search.keep(Side::negative, below);
+  if (Hint* hint = x.hint()) {
+    hint->above = bound_above;
+    hint->below = bound_below;
+  }
   return true;
 }
 

@@ -98,6 +98,8 @@ const std::string& Operator::spec() const { return chain_->spec; }
 
 Traits Operator::traits(std::size_t count) const { return chain_->traits(count); }
 
+bool Operator::selects() const { return chain_->selector != nullptr; }
+
 // Positions that all ranks draw alike take no bytes.
 bool Operator::adds_up() const {
   const Selector* selector = chain_->selector.get();

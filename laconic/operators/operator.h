@@ -49,6 +49,9 @@ class Operator {
   // entry by entry, is the section of the sum, up to rounding.
   bool adds_up() const;
 
+  // Whether only some entries are sent.
+  bool selects() const;
+
   friend bool operator==(const Operator& a, const Operator& b) { return a.spec() == b.spec(); }
 
  private:

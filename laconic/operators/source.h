@@ -10,6 +10,7 @@ namespace laconic {
 struct Hint {
   std::uint32_t above = 0;  // least one worth a look among entries above 0
   std::uint32_t below = 0;  // the same below 0
+  float margin = 0.1F;      // by which the next ones are lowered: more after a miss, else less
 };
 
 // x[i] = a * fresh[i] + b * kept[i], computed in float in this order, and left[i] = c * (x[i] -

@@ -44,8 +44,9 @@ inline void run_course(Aggregator& aggregator, int rank, int retries, Course& co
         course.sentence = error.what();
         course.culprit = error.rank();
       }
-      if (course.outcome != Outcome::in_doubt)
+      if (course.outcome != Outcome::in_doubt) {
         EXPECT_EQ(aggregator.save(), course.states.back()) << error.what();
+      }
       if (course.outcome == Outcome::in_doubt || retries-- == 0) {
         course.over = true;
         return;

@@ -70,9 +70,12 @@ TEST(Faults, ADamagedMessageLeavesAllRanksAlike) {
           const bool doubt = std::ranges::any_of(
               courses, [](const Course& c) { return c.outcome == Outcome::in_doubt; });
           for (const Course& course : courses) {
-            if (!doubt) EXPECT_EQ(course.means.size(), kSteps) << course.sentence;
-            if (is_framed(job) && !course.sentence.empty())
+            if (!doubt) {
+              EXPECT_EQ(course.means.size(), kSteps) << course.sentence;
+            }
+            if (is_framed(job) && !course.sentence.empty()) {
               EXPECT_EQ(course.culprit, victim) << course.sentence;
+            }
           }
         }
     }
@@ -96,7 +99,9 @@ TEST(Faults, ARankThatDiesLeavesTheOthersAlike) {
         for (int rank = 0; rank < job.ranks; ++rank) {
           const Course& course = courses[static_cast<std::size_t>(rank)];
           EXPECT_TRUE(course.over);
-          if (rank != victim) EXPECT_EQ(course.culprit, victim) << course.sentence;
+          if (rank != victim) {
+            EXPECT_EQ(course.culprit, victim) << course.sentence;
+          }
         }
       }
     }
@@ -123,8 +128,9 @@ TEST(Faults, ARankThatFallsSilentLeavesTheOthersAlike) {
             for (int rank = 0; rank < job.ranks; ++rank) {
               const Course& course = courses[static_cast<std::size_t>(rank)];
               // Who hears all and says nothing waits for others as they wait for it: none can tell.
-              if (rank != victim && kind == Fault::Kind::stall)
+              if (rank != victim && kind == Fault::Kind::stall) {
                 EXPECT_EQ(course.culprit, victim) << course.sentence;
+              }
             }
           });
     }

@@ -43,7 +43,7 @@ void Neighbourhood::swap(std::span<const float> x, std::uint64_t step, StepStats
   stats.payload_bytes = peers.size() * out_.finish();
   stats.wire_bytes = peers.size() * bytes_.size();
   stats.dense_bytes = peers.size() * x.size_bytes();
-  mine_.open(leg, rank(), slices_, bytes_.view(), scratch_);
+  mine_.open(leg, rank(), slices_, bytes_.view(), scratch_, true);
   stats.compress_seconds = watch.lap();
 
   const TrafficMeter meter(transport_);

@@ -13,13 +13,12 @@
 #include <ctime>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "cli/bench_method.h"
 #include "cli/command.h"
 #include "cli/gradient.h"
 #include "cli/text.h"
 #include "laconic/base/errors.h"
-#include "laconic/exchange/aggregator.h"
 #include "laconic/kernels/cpu.h"
 #include "laconic/transports/threads.h"
 
@@ -45,24 +44,11 @@ const std::vector<std::string> kMethods = {"dense identity none",
                                            "gather natural:nearest+entropy feedback",
                                            "powersgd identity none"};
 
-struct Method {
-  std::string text, exchange, op, memory;
-};
-
 struct Row {
-  Method method;
+  BenchMethod method;
   double seconds = std::numeric_limits<double>::infinity();
   std::uint64_t wire_bytes = 0;
 };
-
-Method parse_method(const std::string& text) {
-  const std::size_t a = text.find(' '), b = text.find(' ', a + 1);
-  if (a == std::string::npos || b == std::string::npos ||
-      text.find(' ', b + 1) != std::string::npos)
-    throw UsageError("a method '" + text +
-                     "'; allowed: EXCHANGE OPERATOR MEMORY, as in 'gather topk:0.01 feedback'");
-  return {text, text.substr(0, a), text.substr(a + 1, b - a - 1), text.substr(b + 1)};
-}
 
 double processor_seconds() {
   timespec now{};
@@ -70,17 +56,11 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The gradient as a few matrices.
-Model model_of(std::size_t count) {
-  Model model;
-  const std::size_t parts = count >= 16 ? 4 : 1;
-  for (std::size_t i = 0; i < parts; ++i) {
-    const std::size_t entries = count * (i + 1) / parts - count * i / parts;
-    const std::size_t cols = entries % 512 == 0 ? 512 : 1;
-    model.push_back({"w" + std::to_string(i), {entries / cols, cols}});
-  }
-  return model;
-}
+// Whoever ends, also by an error, keeps nobody waiting.
+struct Leaves {
+  std::barrier<>& all;
+  ~Leaves() { all.arrive_and_drop(); }
+};
 
 constexpr std::uint64_t kSteps = 12;
 
@@ -88,43 +68,32 @@ constexpr std::uint64_t kSteps = 12;
 // first half is not timed: memory is taken then, and residuals come to their size.
 void time_method(Row& row, const Options& options, const std::vector<float>& fresh,
                  unsigned threads) {
-  const Model model = model_of(fresh.size());
-  auto ends = make_thread_transports(options.ranks);
+  const Model model = equal_parts(fresh.size(), fresh.size() >= 16 ? 4 : 1);
   std::barrier all(options.ranks);
-  std::vector<std::exception_ptr> failures(ends.size());
-  std::vector<std::thread> ranks;
   double began = 0;
-  for (std::size_t rank = 0; rank < ends.size(); ++rank)
-    ranks.emplace_back([&, rank] {
-      try {
-        const auto aggregator = make_aggregator(
-            row.method.exchange, {.transport = *ends[rank],
-                                  .model = model,
-                                  .plan = make_plan(model, "tensor", parse_operator(row.method.op)),
-                                  .memory = row.method.memory,
-                                  .threads = threads});
-        std::vector<float> gradient(fresh.size());
-        for (std::uint64_t step = 0; step < kSteps; ++step) {
-          const std::size_t turn = (rank * kSteps + step) * 1009 % fresh.size();
-          std::ranges::rotate_copy(fresh, fresh.begin() + static_cast<std::ptrdiff_t>(turn),
-                                   gradient.begin());
-          all.arrive_and_wait();
-          if (rank == 0) began = processor_seconds();
-          all.arrive_and_wait();
-          const StepStats stats = aggregator->average(gradient, {.step = step, .lr = 0.1F});
-          all.arrive_and_wait();
-          if (rank > 0 || step < kSteps / 2) continue;
-          row.wire_bytes = stats.wire_bytes;
-          row.seconds = std::min(row.seconds, (processor_seconds() - began) / options.ranks);
-        }
-      } catch (...) {
-        failures[rank] = std::current_exception();
-        all.arrive_and_drop();
-      }
-    });
-  for (auto& rank : ranks) rank.join();
-  for (const auto& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  on_ranks(make_thread_transports(options.ranks), [&](std::size_t rank, Transport& transport) {
+    const Leaves leaves{all};
+    const auto aggregator = make_aggregator(
+        row.method.exchange, {.transport = transport,
+                              .model = model,
+                              .plan = make_plan(model, "tensor", parse_operator(row.method.op)),
+                              .memory = row.method.memory,
+                              .threads = threads});
+    std::vector<float> gradient(fresh.size());
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      const std::size_t turn = (rank * kSteps + step) * 1009 % fresh.size();
+      std::ranges::rotate_copy(fresh, fresh.begin() + static_cast<std::ptrdiff_t>(turn),
+                               gradient.begin());
+      all.arrive_and_wait();
+      if (rank == 0) began = processor_seconds();
+      all.arrive_and_wait();
+      const StepStats stats = aggregator->average(gradient, {.step = step, .lr = 0.1F});
+      all.arrive_and_wait();
+      if (rank > 0 || step < kSteps / 2) continue;
+      row.wire_bytes = stats.wire_bytes;
+      row.seconds = std::min(row.seconds, (processor_seconds() - began) / options.ranks);
+    }
+  });
 }
 
 double time_memcpy(const std::vector<float>& x, std::vector<float>& y) {
@@ -139,7 +108,7 @@ void bench(const Options& options, const Globals& globals) {
     throw UsageError("--count and --repeats must be at least 1, --ranks 1 to 64");
   std::vector<Row> rows;
   for (const std::string& text : options.methods.empty() ? kMethods : options.methods)
-    rows.push_back({parse_method(text)});
+    rows.push_back({parse_bench_method(text)});
   Pool pool(globals.threads);
   const std::vector<float> x = made_up_gradient(options.count, pool);
   std::vector<float> y(x.size());
@@ -179,10 +148,7 @@ const RegisterCommand command{{
     .attach =
         [](CLI::App& app) {
           const auto options = std::make_shared<Options>();
-          app.add_option("--method", options->methods,
-                         "EXCHANGE OPERATOR MEMORY to time; may be given several times")
-              ->type_name("TEXT")
-              ->allow_extra_args(false);
+          add_method_option(app, options->methods);
           app.add_option("--count", options->count, "Entries of the gradient")
               ->capture_default_str();
           app.add_option("--ranks", options->ranks, "Ranks, as threads")->capture_default_str();

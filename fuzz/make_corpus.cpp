@@ -9,6 +9,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/gossip.h"
+#include "fuzz/step.h"
 #include "laconic/base/npy.h"
 #include "laconic/codecs/elias.h"
 #include "laconic/codecs/entropy.h"
@@ -18,6 +19,7 @@
 #include "laconic/frame/frame.h"
 #include "laconic/memory/memory.h"
 #include "laconic/recipes/recipe.h"
+#include "laconic/transports/head.h"
 #include "laconic/transports/threads.h"
 #include "laconic/transports/wrapped.h"
 
@@ -220,28 +222,56 @@ class Recorder : public WrappedTransport {
   std::vector<Buffer> sent_;
 };
 
+// Makes both ranks run, and returns what rank 1 sends: each message after its length.
+template <class Run>
+Buffer sent_by_the_other(Run run) {
+  auto ends = make_thread_transports(2);
+  Recorder recorder(std::move(ends[1]));
+  {
+    const std::jthread other([&] { run(*ends[0]); });
+    run(recorder);
+  }
+  Buffer out;
+  for (const Buffer& message : recorder.sent()) {
+    out.append_number(static_cast<std::uint16_t>(message.size()));
+    out.append(message.view());
+  }
+  return out;
+}
+
 // What rank 1 really sends to rank 0 in a round, by every mixer.
 void gossip_seeds(const Folder& folder) {
   for (const auto& spec : gossip_specs()) {
-    auto ends = make_thread_transports(2);
-    Recorder recorder(std::move(ends[1]));
-    {
-      const auto run = [&](Transport& end) {
-        auto model = gossip_start(end.rank());
-        gossip_mixer(spec, end)->mix(model, {.step = 1});
-      };
-      const std::jthread other([&] { run(*ends[0]); });
-      run(recorder);
-    }
     Buffer out;
     out.append_number(place_of(spec));
     out.append_number(std::uint8_t{1});
-    for (const Buffer& message : recorder.sent()) {
-      out.append_number(static_cast<std::uint16_t>(message.size()));
-      out.append(message.view());
-    }
+    out.append(sent_by_the_other([&](Transport& end) {
+                 auto model = gossip_start(end.rank());
+                 gossip_mixer(spec, end)->mix(model, {.step = 1});
+               }).view());
     folder.write(spec, out.view());
   }
+}
+
+// The same of a step, by every exchange.
+void step_seeds(const Folder& folder) {
+  for (std::size_t i = 0; i < std::size(kStepJobs); ++i) {
+    const StepJob& job = kStepJobs[i];
+    Buffer out;
+    out.append_number(static_cast<std::uint8_t>(i));
+    out.append_number(std::uint8_t{1});
+    out.append(sent_by_the_other([&](Transport& end) {
+                 auto gradient = step_gradient(end.rank());
+                 step_aggregator(job, end)->average(gradient, {.step = 1, .lr = 0.1F});
+               }).view());
+    folder.write(std::string(job.exchange) + "-" + job.op + "-" + job.memory, out.view());
+  }
+  Buffer heads;
+  heads.append_number(std::uint8_t{0});
+  heads.append_number(std::uint8_t{0});
+  heads.append(write_head({.tag = {.attempt = 1}, .length = 5}));
+  heads.append(as_bytes("hello"));
+  folder.write("head", heads.view());
 }
 
 void text_seeds(const Folder& folder) {
@@ -300,5 +330,6 @@ int main(int argc, char** argv) {
   frame_seeds(Folder(to / "frame_fuzzer"));
   codec_seeds(Folder(to / "codec_fuzzer"));
   gossip_seeds(Folder(to / "gossip_fuzzer"));
+  step_seeds(Folder(to / "step_fuzzer"));
   text_seeds(Folder(to / "text_fuzzer"));
 }

@@ -36,13 +36,17 @@ std::size_t Decoder::first_at(std::size_t position) const {
          static_cast<std::size_t>(std::ranges::lower_bound(inside, position) - inside.begin());
 }
 
+void Decoder::add_chosen(std::size_t first, std::size_t end, std::size_t from, float weight,
+                         float* y) const {
+  const std::uint32_t* positions = positions_.data();
+  const float* values = values_.data();
+  for (std::size_t i = first; i < end; ++i) y[positions[i] - from] += weight * values[i];
+}
+
 void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) const {
   if (from >= to) return;
   if (sparse_) {
-    const std::uint32_t* positions = positions_.data();
-    const float* values = values_.data();
-    for (std::size_t i = first_at(from), end = first_at(to); i < end; ++i)
-      y[positions[i] - from] += weight * values[i];
+    add_chosen(first_at(from), first_at(to), from, weight, y);
   } else if (quantiser_) {
     quantiser_->add(planes_, from, weight, {y, to - from});
   } else if (!planes_[0].empty()) {
@@ -103,7 +107,8 @@ PlaneViews Operator::read_planes(ByteView section, std::size_t count, Scratch& s
   return planes;
 }
 
-void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
+// As open, but for whoever asks for stretches.
+void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
                     Decoder& into) const {
   if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))
     refuse_size(count, section.size());
@@ -128,18 +133,27 @@ void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scrat
   const auto values = into.values_.reset(chosen);
   std::ranges::fill(values, 0.0F);
   if (chosen > 0) chain_->quantiser->add(into.planes_, 0, 1, values);
-  into.index_positions();
+}
+
+void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
+                    Decoder& into) const {
+  fill(section, count, keys, scratch, into);
+  if (into.sparse_) into.index_positions();
 }
 
 void Operator::check(ByteView section, std::size_t count, Scratch& scratch) const {
-  open(section, count, Keys(), scratch, scratch.decoder_);
+  fill(section, count, Keys(), scratch, scratch.decoder_);
 }
 
 void Operator::add(ByteView section, float weight, std::span<float> y, const Keys& keys,
                    Scratch& scratch) const {
   constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
   const Decoder& decoder = scratch.decoder_;
-  open(section, y.size(), keys, scratch, scratch.decoder_);
+  fill(section, y.size(), keys, scratch, scratch.decoder_);
+  if (decoder.sparse_) {
+    decoder.add_chosen(0, decoder.positions_.size(), 0, weight, y.data());
+    return;
+  }
   scratch.pool.each((y.size() + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
     const std::size_t from = piece * kPiece, to = std::min(y.size(), from + kPiece);
     decoder.add(from, to, weight, y.data() + from);

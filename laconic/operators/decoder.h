@@ -37,6 +37,8 @@ class Decoder {
 
   void reset(std::size_t count);
   void index_positions();
+  void add_chosen(std::size_t first, std::size_t end, std::size_t from, float weight,
+                  float* y) const;
   std::size_t first_at(std::size_t position) const;
 
   std::size_t count_ = 0;

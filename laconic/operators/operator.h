@@ -60,6 +60,8 @@ class Operator {
   friend Operator parse_operator(std::string_view spec);
 
   void require_few(std::size_t count) const;
+  void fill(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
+            Decoder& into) const;
   bool encode_chosen(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_blocks(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_whole(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;

@@ -32,8 +32,8 @@ ordered_json totals_to_json(const Totals& t) {
 Totals totals_from_json(const ordered_json& o) {
   const ordered_json& s = o.at("seconds");
   return {.wire_bytes = o.at("wire_bytes"),
-          .traffic_bytes = o.at("traffic_bytes"),
           .dense_bytes = o.at("dense_bytes"),
+          .traffic_bytes = o.at("traffic_bytes"),
           .rounds = o.at("rounds"),
           .up_bytes = o.at("up_bytes"),
           .down_bytes = o.at("down_bytes"),
@@ -77,9 +77,7 @@ Evaluation evaluation_from_json(const ordered_json& o) {
 
 void Totals::add(const StepStats& stats) {
   wire_bytes += stats.wire_bytes;
-  traffic_bytes += stats.traffic_bytes;
   dense_bytes += stats.dense_bytes;
-  rounds += stats.rounds;
   up_bytes += stats.up_bytes;
   down_bytes += stats.down_bytes;
   compress_seconds += stats.compress_seconds;

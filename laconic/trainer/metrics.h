@@ -11,8 +11,9 @@ namespace laconic::trainer {
 
 // Sums since the start of the run, of rank 0.
 struct Totals {
-  std::uint64_t wire_bytes = 0, traffic_bytes = 0, dense_bytes = 0, rounds = 0;
-  std::uint64_t up_bytes = 0, down_bytes = 0;  // as in StepStats
+  std::uint64_t wire_bytes = 0, dense_bytes = 0;
+  std::uint64_t traffic_bytes = 0, rounds = 0;  // all this rank sent and waited for
+  std::uint64_t up_bytes = 0, down_bytes = 0;   // as in StepStats
   // Of traffic and rounds, what evaluations and checkpoints took: it grows with how often one
   // looks, not with the steps.
   std::uint64_t aside_bytes = 0, aside_rounds = 0;
@@ -24,6 +25,7 @@ struct Totals {
   std::uint64_t step_bytes() const { return traffic_bytes - aside_bytes; }
   std::uint64_t step_rounds() const { return rounds - aside_rounds; }
 
+  // All of a step but traffic and rounds, which are the transport's to tell.
   void add(const StepStats& stats);
 };
 

@@ -32,6 +32,7 @@ Worker::Worker(const Run& run, Transport& transport)
     : run_(run),
       transport_(transport),
       group_(transport, run.settings.timeout_seconds),
+      meter_(transport),
       replica_(run.settings.model, run.data, run.settings.seed),
       batches_(run.data.train.count(), run.settings.workers, run.settings.batch, run.settings.split,
                run.settings.seed),
@@ -48,21 +49,21 @@ Worker::Worker(const Run& run, Transport& transport)
 
 void Worker::train() {
   note_regrouping();
-  counted(&Worker::compare_notes, false);
+  compare_notes();
   while (course_.step < run_.steps && !stopping_) {
-    if (course_.step % run_.evaluate_every == 0) counted(&Worker::evaluate, true);
+    if (course_.step % run_.evaluate_every == 0) evaluate();
     one_step();
     ++course_.step;
-    if (course_.step % kCompareEvery == 0) counted(&Worker::compare_replicas, false);
-    if (!descent_.votes() && course_.step % kAskEvery == 0) counted(&Worker::ask_to_stop, false);
+    if (course_.step % kCompareEvery == 0) compare_replicas();
+    if (!descent_.votes() && course_.step % kAskEvery == 0) ask_to_stop();
     const std::uint64_t every = run_.output.checkpoint_every;
     const bool due = every > 0 && course_.step % every == 0 && course_.step < run_.steps;
-    if (due && !stopping_) counted(&Worker::checkpoint, true);
+    if (due && !stopping_) checkpoint();
     show_progress();
   }
   if (course_.step == run_.steps) finish();
-  counted(&Worker::checkpoint, true);
-  if (course_.step == run_.steps) counted(&Worker::leave_model, true);
+  checkpoint();
+  if (course_.step == run_.steps) leave_model();
 }
 
 // The method's own agreement knows neither optimiser nor data, nor where the run stands.
@@ -126,7 +127,7 @@ void Worker::finish() {
   Stopwatch watch;
   const StepStats stats = descent_.finish(replica_.parameters(), info(course_.step - 1));
   account(stats, watch.lap());
-  counted(&Worker::evaluate, true);
+  evaluate();
 }
 
 void Worker::account(const StepStats& stats, double seconds) {
@@ -135,15 +136,22 @@ void Worker::account(const StepStats& stats, double seconds) {
   course_.totals.exposed_seconds += seconds - stats.update_seconds;
 }
 
-void Worker::counted(void (Worker::*what)(), bool aside) {
+template <class F>
+void Worker::aside(F f) {
   const TrafficMeter meter(transport_);
-  (this->*what)();
+  f();
   StepStats sent;
   meter.into(sent);
-  course_.totals.add(sent);
-  if (!aside) return;
   course_.totals.aside_bytes += sent.traffic_bytes;
   course_.totals.aside_rounds += sent.rounds;
+}
+
+const Totals& Worker::totals() {
+  StepStats sent;
+  meter_.into(sent);
+  course_.totals.traffic_bytes = bytes_before_ + sent.traffic_bytes;
+  course_.totals.rounds = rounds_before_ + sent.rounds;
+  return course_.totals;
 }
 
 // Equal bit for bit, where they are to be: checked, not assumed.
@@ -164,15 +172,17 @@ void Worker::ask_to_stop() {
 void Worker::evaluate() {
   auto& evaluations = course_.evaluations;
   if (!evaluations.empty() && evaluations.back().step == course_.step) return;
-  compare_replicas();
-  Evaluation evaluation =
-      trainer::evaluate(replica_, descent_.replicas_equal(), run_.data.test,
-                        {.sum = loss_sum_, .count = course_.loss_count}, group_);
+  Evaluation evaluation;
+  aside([&] {
+    compare_replicas();
+    evaluation = trainer::evaluate(replica_, descent_.replicas_equal(), run_.data.test,
+                                   {.sum = loss_sum_, .count = course_.loss_count}, group_);
+  });
   evaluation.step = course_.step;
   evaluation.epoch = static_cast<double>(course_.images) / static_cast<double>(epoch_images());
   evaluation.residual_norm = descent_.residual_norm();
   evaluation.skipped = course_.skipped;
-  evaluation.totals = course_.totals;
+  evaluation.totals = totals();
   evaluations.push_back(evaluation);
   loss_sum_ = 0;
   course_.loss_count = 0;
@@ -184,10 +194,14 @@ void Worker::evaluate() {
 void Worker::checkpoint() {
   if (!run_.leaves_traces()) return;
   std::vector<double> loss_sums;
-  for (const auto& of_rank : group_.gather(std::array{loss_sum_}, "all_gather of losses"))
-    loss_sums.push_back(of_rank[0]);
   Saved saved = descent_.save(replica_.parameters());
-  std::vector<State> own = group_.states_at_first(saved.own);
+  std::vector<State> own;
+  aside([&] {
+    for (const auto& of_rank : group_.gather(std::array{loss_sum_}, "all_gather of losses"))
+      loss_sums.push_back(of_rank[0]);
+    own = group_.states_at_first(saved.own);
+  });
+  totals();
   if (group_.rank() == 0)
     write_checkpoint(run_.path("checkpoint.lac"), {.settings = run_.settings_text,
                                                    .course = course_,
@@ -199,6 +213,8 @@ void Worker::checkpoint() {
 void Worker::restore(const Checkpoint& from) {
   descent_.load({from.common, from.own.at(group_.rank())}, replica_.parameters());
   course_ = from.course;
+  bytes_before_ = course_.totals.traffic_bytes;
+  rounds_before_ = course_.totals.rounds;
   loss_sum_ = from.loss_sums.at(group_.rank());
 }
 
@@ -211,7 +227,8 @@ void Worker::note_regrouping() const {
 
 void Worker::leave_model() {
   if (!run_.leaves_traces()) return;
-  const auto model = mean_model(replica_, descent_.replicas_equal(), group_);
+  std::vector<float> model;
+  aside([&] { model = mean_model(replica_, descent_.replicas_equal(), group_); });
   if (group_.rank() == 0) write_model(run_.path("model.lac"), replica_.model(), model);
 }
 

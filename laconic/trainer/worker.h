@@ -41,18 +41,23 @@ class Worker {
   }
   // Takes note of a step and of how long it kept the worker waiting.
   void account(const StepStats& stats, double seconds);
-  // Does something and takes note of what it sent: as part of the steps, or aside.
-  void counted(void (Worker::*what)(), bool aside);
+  // Does something and takes note of what it sent beside the steps.
+  template <class F>
+  void aside(F f);
+  // Up to now: whatever this rank has sent, by whom ever.
+  const Totals& totals();
   void show_progress() const;
 
   const Run& run_;
   Transport& transport_;
   Group group_;
+  TrafficMeter meter_;  // from here on
   Replica replica_;
   Batches batches_;
   Descent descent_;
   Schedule schedule_;
   Course course_;
+  std::uint64_t bytes_before_ = 0, rounds_before_ = 0;  // of the run, sent before that
   double loss_sum_ = 0;
   bool stopping_ = false;
   std::uint64_t first_step_ = 0;

@@ -195,8 +195,8 @@ Evaluation some_evaluation() {
                .skipped = 1,
                .totals = {}};
   e.totals = {.wire_bytes = 1,
-              .traffic_bytes = 2,
               .dense_bytes = 3,
+              .traffic_bytes = 2,
               .rounds = 4,
               .aside_bytes = 5,
               .aside_rounds = 6,

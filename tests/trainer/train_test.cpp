@@ -86,6 +86,37 @@ TEST(Train, BucketsAndThreadsChangeNothing) {
   }
 }
 
+// Fingerprints, wishes to stop, scores, models and checkpoints: whatever a rank sends is counted,
+// and what does not belong to steps apart.
+TEST(Train, EverythingThatIsSentIsCounted) {
+  for (const char* recipe : {"natural-feedback", "sbc2", "powergossip"}) {
+    SCOPED_TRACE(recipe);
+    const Folder folder("counted");
+    Settings settings = small(recipe, 30);
+    const auto run_to_end = [&] {
+      Totals last;
+      laconic::testing::expect_no_errors(laconic::testing::on_ranks(3, [&](Transport& end) {
+        const Observer observer{.step = {}, .evaluation = [&](const Evaluation& e) {
+                                  last = e.totals;
+                                  EXPECT_EQ(e.totals.traffic_bytes, end.bytes_sent());
+                                  EXPECT_EQ(e.totals.rounds, end.rounds());
+                                }};
+        const Output output{.folder = folder.path(), .checkpoint_every = 7};
+        train_rank(settings, kData, output, observer, end);
+      }));
+      return last;
+    };
+    const Totals totals = run_to_end();
+    EXPECT_GT(totals.aside_bytes, 0U);
+    EXPECT_LT(totals.aside_bytes, totals.traffic_bytes);
+    settings.evaluations = 2;
+    std::filesystem::remove_all(folder.path());
+    const Totals fewer = run_to_end();
+    EXPECT_LT(fewer.aside_bytes, totals.aside_bytes);
+    EXPECT_EQ(fewer.step_bytes(), totals.step_bytes());
+  }
+}
+
 TEST(Train, ARunIsNotOverwrittenNorMixedWithAnother) {
   const Folder folder("kept");
   train(small("natural", 5), kData, {.folder = folder.path()}, {});

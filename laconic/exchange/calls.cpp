@@ -234,9 +234,9 @@ void Aggregator::Driver::run() {
       changed_.wait(lock, has_work);
       if (quitting_) return;
     }
-    while (drive()) {
+    // As long as there is something to do it goes on: has_work only knows what can wake it up.
+    while (drive(Clock::time_point::max())) {
     }
-    drive(Clock::time_point::max());
   }
 }
 

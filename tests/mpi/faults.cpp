@@ -68,8 +68,12 @@ TEST(MpiFaults, ADamagedMessageLeavesAllRanksAlike) {
         if (!first) first = &rank;
         EXPECT_EQ(rank.steps, first->steps);
         EXPECT_EQ(rank.hash, first->hash);
-        if (!doubt) EXPECT_EQ(rank.steps, kSteps);
-        if (is_framed(job) && rank.noticed) EXPECT_EQ(rank.culprit, victim) << course.sentence;
+        if (!doubt) {
+          EXPECT_EQ(rank.steps, kSteps);
+        }
+        if (is_framed(job) && rank.noticed) {
+          EXPECT_EQ(rank.culprit, victim) << course.sentence;
+        }
       }
       noticed += std::ranges::any_of(told, [](const Told& t) { return t.noticed != 0; });
       ++faults;

@@ -14,7 +14,7 @@ struct StepJob {
 
 inline constexpr StepJob kStepJobs[] = {
     {"gather", "natural", "none"},        {"gather", "topk:0.2", "feedback"},
-    {"gather", "qsgd:4", "dgc"},          {"gather", "natural:8+entropy", "none"},
+    {"gather", "topk:0.2", "dgc"},        {"gather", "natural:8+entropy", "none"},
     {"sharded", "natural", "none"},       {"sharded", "topk:0.2", "feedback"},
     {"sparse", "topk:0.2", "feedback"},   {"summed", "randomk:0.5", "none"},
     {"powersgd", "identity", "none"},     {"dense", "identity", "none"},

@@ -43,18 +43,19 @@ class Peer {
       return;
     }
     const ByteView bytes = in_.take(in_.take<std::uint16_t>());
-    message_ = bytes.size() == kBallotBytes ? with_checksum(bytes) : mended(bytes);
     Head head;
     if (!sends.empty()) head = read_head(sends[0].bytes, 0);
+    message_.assign(bytes.begin(), bytes.end());
+    if (bytes.size() == kBallotBytes) mend_ballot(head.tag.attempt);
+    if (as_text(bytes).starts_with("LAC")) message_ = mended(bytes);
     head.length = message_.size();
     give(write_head(head), out);
     bytes_follow_ = !message_.empty();
   }
 
-  static std::vector<std::uint8_t> with_checksum(ByteView bytes) {
-    std::vector<std::uint8_t> ballot(bytes.begin(), bytes.end());
-    store(ballot.data() + 44, crc32c(ByteView(ballot).first(44)));
-    return ballot;
+  void mend_ballot(std::uint64_t attempt) {
+    store(message_.data() + 8, attempt);
+    store(message_.data() + 44, crc32c(ByteView(message_).first(44)));
   }
 
   Input in_;

@@ -50,12 +50,19 @@ class MpiTrain(unittest.TestCase):
             with_threads.replace(self.path("threads"), "OUT"),
         )
 
+    def test_buckets_change_nothing(self):
+        self.ok(threads("--steps", "4", "--bucket-bytes", "0", "--out", self.path("threads")))
+        for size in "1", "3000":
+            run = ["--steps", "4", "--bucket-bytes", size, "--out", self.path("mpi" + size)]
+            self.ok(processes(*run))
+            self.assertEqual(self.model("mpi" + size), self.model("threads"), size)
+
     def test_goes_on_with_a_run_of_threads(self):
         steps = ["--steps", "6", "--checkpoint-every", "2", "--out", self.path("run")]
         self.ok(threads(*steps))
         model = self.model("run")
         os.remove(self.path("run", "model.lac"))
-        self.ok(processes(*steps, "--resume"))
+        self.ok(processes(*steps, "--resume", "--bucket-bytes", "2000"))
         self.assertEqual(self.model("run"), model)
 
     def test_a_wrong_argument_is_said_once(self):

@@ -2,7 +2,10 @@
 // and the order in which it adds depends on where the parts begin.
 #include "laconic/exchange/sums.h"
 
+#include <algorithm>
+
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/floats.h"
 
 namespace laconic {
 namespace {
@@ -44,19 +47,23 @@ bool Sum::next(Transfer& transfer) {
   return true;
 }
 
-// In rank order from 0, whoever's part it is: floating-point sums depend on it.
+// In rank order from 0, whoever's part it is: floating-point sums depend on it. A block stays in
+// the first-level cache until all ranks' shares are in it.
 void Sum::add_up() {
   const std::span<float> mine = part(rank_);
-  own_.assign(mine.begin(), mine.end());
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const auto* from =
-        rank == rank_
-            ? own_.data()
-            : reinterpret_cast<const float*>(received_[static_cast<std::size_t>(rank)].data());
-    if (rank == 0)
-      std::copy_n(from, mine.size(), mine.begin());
-    else
-      kernels::add_scaled(from, 1, mine);
+  float own[kBlock];
+  for (std::size_t from = 0; from < mine.size(); from += kBlock) {
+    const auto block = mine.subspan(from, std::min(kBlock, mine.size() - from));
+    std::ranges::copy(block, own);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const Buffer& received = received_[static_cast<std::size_t>(rank)];
+      const float* share =
+          rank == rank_ ? own : reinterpret_cast<const float*>(received.data()) + from;
+      if (rank == 0)
+        std::copy_n(share, block.size(), block.begin());
+      else
+        kernels::add_scaled(share, 1, block);
+    }
   }
 }
 

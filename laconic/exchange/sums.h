@@ -22,7 +22,6 @@ class Sum {
   std::span<float> values_;
   int rank_ = 0, ranks_ = 1, leg_ = 0;
   std::vector<Buffer> received_;  // by rank: its share of this rank's part
-  std::vector<float> own_;        // this rank's own share of it
 };
 
 }  // namespace laconic

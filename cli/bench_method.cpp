@@ -8,6 +8,8 @@
 
 namespace laconic::cli {
 
+namespace {
+
 BenchMethod parse_bench_method(const std::string& text) {
   const std::size_t a = text.find(' '), b = text.find(' ', a + 1);
   if (a == std::string::npos || b == std::string::npos ||
@@ -17,11 +19,29 @@ BenchMethod parse_bench_method(const std::string& text) {
   return {text, text.substr(0, a), text.substr(a + 1, b - a - 1), text.substr(b + 1)};
 }
 
-void add_method_option(CLI::App& app, std::vector<std::string>& methods) {
+}  // namespace
+
+void BenchOptions::attach(CLI::App& app) {
   app.add_option("--method", methods,
                  "EXCHANGE OPERATOR MEMORY to time; may be given several times")
       ->type_name("TEXT")
       ->allow_extra_args(false);
+  app.add_option("--count", count, "Entries of the gradient")->capture_default_str();
+  app.add_option("--ranks", ranks, "Ranks, as threads")->capture_default_str();
+  app.add_option("--repeats", repeats, "Rounds, of which the best counts")->capture_default_str();
+  app.add_flag("--json", json, "Print JSON");
+}
+
+void BenchOptions::check() const {
+  if (count == 0 || repeats == 0 || ranks < 1 || ranks > 64)
+    throw UsageError("--count and --repeats must be at least 1, --ranks 1 to 64");
+}
+
+std::vector<BenchMethod> BenchOptions::methods_or(const std::vector<std::string>& fallback) const {
+  std::vector<BenchMethod> parsed;
+  for (const std::string& text : methods.empty() ? fallback : methods)
+    parsed.push_back(parse_bench_method(text));
+  return parsed;
 }
 
 Model equal_parts(std::size_t count, std::size_t parts) {

@@ -14,15 +14,27 @@ class App;
 
 namespace laconic::cli {
 
+// From a text "EXCHANGE OPERATOR MEMORY".
 struct BenchMethod {
   std::string text, exchange, op, memory;
 };
 
-// Throws UsageError unless the text is "EXCHANGE OPERATOR MEMORY".
-BenchMethod parse_bench_method(const std::string& text);
+struct BenchOptions {
+  std::vector<std::string> methods = {};
+  std::size_t count;
+  int ranks = 4;
+  unsigned repeats;
+  bool json = false;
 
-// Adds --method to a command.
-void add_method_option(CLI::App& app, std::vector<std::string>& methods);
+  // Adds these options to a command.
+  void attach(CLI::App& app);
+
+  // Throws UsageError for numbers that are not allowed.
+  void check() const;
+
+  // Those given, or these.
+  std::vector<BenchMethod> methods_or(const std::vector<std::string>& fallback) const;
+};
 
 // `count` entries as so many equal matrices, or nearly so.
 Model equal_parts(std::size_t count, std::size_t parts);

@@ -26,13 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
-  std::vector<std::string> methods;
-  std::size_t count = 1'638'400, parts = 16;
-  int ranks = 4;
+struct Options : BenchOptions {
+  std::size_t parts = 16;
   double backward = 0.8;  // seconds
-  unsigned repeats = 3;
-  bool json = false;
 };
 
 const std::vector<std::string> kMethods = {
@@ -140,14 +136,13 @@ void time_row(Row& row, const Options& options, const std::vector<float>& fresh)
 }
 
 void bench(const Options& options, const Globals& globals) {
-  if (options.count < options.parts || options.parts == 0 || options.repeats == 0 ||
-      options.ranks < 1 || options.ranks > 64)
-    throw UsageError("--parts must be 1 up to --count, --repeats at least 1 and --ranks 1 to 64");
+  options.check();
+  if (options.parts == 0 || options.parts > options.count)
+    throw UsageError("--parts must be 1 up to --count");
   if (!(options.backward > 0 && options.backward <= 60))
     throw UsageError("--backward must be above 0 and at most 60 seconds");
   std::vector<Row> rows;
-  for (const std::string& text : options.methods.empty() ? kMethods : options.methods)
-    rows.push_back({parse_bench_method(text)});
+  for (BenchMethod& method : options.methods_or(kMethods)) rows.push_back({std::move(method)});
   Pool pool(globals.threads);
   const std::vector<float> fresh = made_up_gradient(options.count, pool);
   for (unsigned round = 0; round < options.repeats; ++round)
@@ -192,18 +187,13 @@ const RegisterCommand command{{
                  "laconic bench overlap --backward 0.2 --json"},
     .attach =
         [](CLI::App& app) {
-          const auto options = std::make_shared<Options>();
-          add_method_option(app, options->methods);
-          app.add_option("--count", options->count, "Entries of the gradient")
-              ->capture_default_str();
+          const auto options =
+              std::make_shared<Options>(Options{{.count = 1'638'400, .repeats = 3}});
+          options->attach(app);
           app.add_option("--parts", options->parts, "Equal parts it comes in")
               ->capture_default_str();
-          app.add_option("--ranks", options->ranks, "Ranks, as threads")->capture_default_str();
           app.add_option("--backward", options->backward, "Seconds of a backward pass")
               ->capture_default_str();
-          app.add_option("--repeats", options->repeats, "Rounds, of which the best counts")
-              ->capture_default_str();
-          app.add_flag("--json", options->json, "Print JSON");
           return [options](const Globals& globals) { bench(*options, globals); };
         },
 }};

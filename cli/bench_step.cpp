@@ -25,14 +25,6 @@
 namespace laconic::cli {
 namespace {
 
-struct Options {
-  std::vector<std::string> methods;  // "EXCHANGE OPERATOR MEMORY"
-  std::size_t count = 25'000'000;
-  int ranks = 4;
-  unsigned repeats = 5;
-  bool json = false;
-};
-
 const std::vector<std::string> kMethods = {"dense identity none",
                                            "gather natural none",
                                            "sharded natural none",
@@ -66,7 +58,7 @@ constexpr std::uint64_t kSteps = 12;
 
 // Steps of one method on all ranks, with another gradient on every rank and in every step; the
 // first half is not timed: memory is taken then, and residuals come to their size.
-void time_method(Row& row, const Options& options, const std::vector<float>& fresh,
+void time_method(Row& row, const BenchOptions& options, const std::vector<float>& fresh,
                  unsigned threads) {
   const Model model = equal_parts(fresh.size(), fresh.size() >= 16 ? 4 : 1);
   std::barrier all(options.ranks);
@@ -103,12 +95,10 @@ double time_memcpy(const std::vector<float>& x, std::vector<float>& y) {
   return processor_seconds() - began;
 }
 
-void bench(const Options& options, const Globals& globals) {
-  if (options.count == 0 || options.repeats == 0 || options.ranks < 1 || options.ranks > 64)
-    throw UsageError("--count and --repeats must be at least 1, --ranks 1 to 64");
+void bench(const BenchOptions& options, const Globals& globals) {
+  options.check();
   std::vector<Row> rows;
-  for (const std::string& text : options.methods.empty() ? kMethods : options.methods)
-    rows.push_back({parse_bench_method(text)});
+  for (BenchMethod& method : options.methods_or(kMethods)) rows.push_back({std::move(method)});
   Pool pool(globals.threads);
   const std::vector<float> x = made_up_gradient(options.count, pool);
   std::vector<float> y(x.size());
@@ -147,14 +137,9 @@ const RegisterCommand command{{
                  "laconic bench step --ranks 8 --json"},
     .attach =
         [](CLI::App& app) {
-          const auto options = std::make_shared<Options>();
-          add_method_option(app, options->methods);
-          app.add_option("--count", options->count, "Entries of the gradient")
-              ->capture_default_str();
-          app.add_option("--ranks", options->ranks, "Ranks, as threads")->capture_default_str();
-          app.add_option("--repeats", options->repeats, "Rounds, of which the best counts")
-              ->capture_default_str();
-          app.add_flag("--json", options->json, "Print JSON");
+          const auto options =
+              std::make_shared<BenchOptions>(BenchOptions{.count = 25'000'000, .repeats = 5});
+          options->attach(app);
           return [options](const Globals& globals) { bench(*options, globals); };
         },
 }};

@@ -75,7 +75,9 @@ TEST_P(Decoders, SumsAreAddsOntoZerosInOrder) {
         std::vector<float> added(to - from), summed(to - from, NAN);
         for (const Decoder& decoder : decoders) decoder.add(from, to, 0.7F, added.data());
         sum_of(all, from, to, 0.7F, summed.data());
-        EXPECT_EQ(std::memcmp(added.data(), summed.data(), 4 * added.size()), 0) << sections;
+        EXPECT_TRUE(
+            std::ranges::equal(std::as_bytes(std::span(added)), std::as_bytes(std::span(summed))))
+            << sections;
       }
   }
 }

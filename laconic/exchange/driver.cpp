@@ -36,8 +36,8 @@ bool Aggregator::Driver::take_parts() {
   bool any = false;
   // One look at both: what is put into the inbox before the host finishes belongs to the step.
   std::unique_lock lock(mutex_);
+  if (!aborting_.empty()) throw SystemError(aborting_);
   for (; !submitted_.inbox_empty(); any = true) {
-    if (!aborting_.empty()) break;
     if (!forming_) {
       if (flights_.size() == formed_) {
         flights_.push_back(std::make_unique<Flight>());
@@ -51,7 +51,6 @@ bool Aggregator::Driver::take_parts() {
     forming_bytes_ += bytes;
     if (forming_bytes_ >= setup_.unit_bytes || submitted_.all_there()) close_unit();
   }
-  if (!aborting_.empty()) throw SystemError(aborting_);
   if (finishing_ && !last_closed_) {
     if (const auto names = submitted_.lacking(nullptr); !names.empty())
       throw UsageError("the step ends without tensor '" + names[0] +

@@ -1,4 +1,4 @@
-// Writing past the cache: for large arrays that nobody reads soon.
+// Past the cache, for large arrays that nobody reads soon, and into it, for what is read next.
 #pragma once
 
 #include <cstddef>

@@ -107,7 +107,7 @@ PlaneViews Operator::read_planes(ByteView section, std::size_t count, Scratch& s
   return planes;
 }
 
-// As open, but for whoever asks for stretches.
+// As open, without the index that stretches need.
 void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
                     Decoder& into) const {
   if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))

@@ -23,7 +23,7 @@ inline std::uint32_t magnitude(float value) {
 }
 
 // A bound for the next step when this one's least magnitude kept is `least`. A margin of a tenth
-// finds about twice as many of a bell curve's largest hundredth, one of a fiftieth a seventh more.
+// finds about twice as many of a bell curve's largest hundredth, one of a fiftieth a sixth more.
 inline std::uint32_t lowered(std::uint32_t least, float margin) {
   return std::max(std::bit_cast<std::uint32_t>((1 - margin) * std::bit_cast<float>(least)), 1U);
 }

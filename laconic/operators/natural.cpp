@@ -8,7 +8,6 @@
 #include "laconic/kernels/natural.h"
 
 #include "laconic/base/errors.h"
-#include "laconic/kernels/reduce.h"
 #include "laconic/operators/block_quantiser.h"
 
 namespace laconic {

@@ -342,6 +342,8 @@ class Reports(CliTest):
             ["audit", "--model", "lenet5"],
             ["demo"],
             ["bench", "operators", "--count", "1000"],
+            ["bench", "step", "--count", "1000", "--repeats", "1"],
+            ["bench", "overlap", "--count", "1600", "--repeats", "1", "--backward", "0.02"],
         ]:
             for line in self.ok(*command).splitlines():
                 self.assertLessEqual(len(line), 100, line)
@@ -350,6 +352,22 @@ class Reports(CliTest):
         shown = self.ok("demo")
         self.assertIn("natural+entropy", shown)
         self.assertIn("Next:", shown)
+
+    def test_benches_of_methods(self):
+        one = ["--method", "gather natural none", "--count", 4000, "--ranks", 2, "--repeats", 1]
+        step = json.loads(self.ok("bench", "step", *one, "--json"))
+        self.assertEqual([row["method"] for row in step["methods"]], ["gather natural none"])
+        self.assertGreater(step["methods"][0]["step_seconds"], 0)
+        overlap = json.loads(
+            self.ok("bench", "overlap", *one, "--parts", 4, "--backward", 0.05, "--json")
+        )
+        # A step cannot end before its backward pass has.
+        self.assertGreaterEqual(overlap["methods"][0]["together_over_backward"], 1)
+        for command in "step", "overlap":
+            self.fails(2, "bench", command, "--method", "gather", says=["EXCHANGE OPERATOR"])
+            self.fails(2, "bench", command, "--ranks", 0, says=["--ranks"])
+        self.fails(2, "bench", "overlap", "--parts", 0, says=["--parts"])
+        self.fails(2, "bench", "overlap", "--backward", 0, says=["--backward"])
 
     def test_bench_reports_ratios_to_memcpy(self):
         report = json.loads(

@@ -4,10 +4,7 @@
 #include "laconic/kernels/natural.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
-#include "laconic/kernels/groups.h"
 #include "laconic/kernels/reduce.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -16,60 +13,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "laconic/kernels/draws-inl.h"
+#include "laconic/kernels/natural-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::uint32_t kDrawMask = (1U << 23) - 1;
-
-using U32 = Hashed::U32;  // four vectors are at most a group
-using I32 = hn::RebindToSigned<U32>;
-using F32 = hn::RebindToFloat<U32>;
-using Bytes = hn::Rebind<std::uint8_t, U32>;
-using Word = hn::Vec<U32>;
-
-// What is added to the magnitudes before the shift, a vector a call: Hashed from the position,
-// constant, or given. Of hashed and given draws the low 23 bits count.
-struct Constant {
-  std::uint32_t value;
-  HWY_INLINE Word next() const { return hn::Set(U32(), value); }
-};
-struct Given {
-  const std::uint32_t* values;
-  HWY_INLINE Word next() {
-    const Word next = hn::LoadU(U32(), values);
-    values += hn::Lanes(U32());
-    return next;
-  }
-};
-
-HWY_INLINE Word load_bits(const float* x) { return hn::BitCast(U32(), hn::LoadU(F32(), x)); }
-
-// Four vectors at a time: what belongs to entries i, i + lanes, i + 2 lanes, i + 3 lanes and on.
-struct Four {
-  Word a, b, c, d;
-};
-
 #if HWY_TARGET == HWY_AVX2
-
-// Packing works in halves of 128 bits; this puts the eight words of four bytes back in order.
-HWY_INLINE __m256i in_order(__m256i packed) {
-  return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-
-// Lanes below 256 as bytes.
-HWY_INLINE __m256i pack_bytes(const Four& v) {
-  return in_order(_mm256_packus_epi16(_mm256_packus_epi32(v.a.raw, v.b.raw),
-                                      _mm256_packus_epi32(v.c.raw, v.d.raw)));
-}
-
-// Packing all four before storing, and making the mask once per 32 entries, is worth a quarter of
-// the encoder's time.
-HWY_INLINE void store_bytes(const Four& v, std::uint8_t* to) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), pack_bytes(v));
-}
 
 HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i,
                              std::uint8_t* exponents, std::uint8_t* signs) {
@@ -84,17 +34,6 @@ HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i
 }
 
 #else
-
-HWY_INLINE void store_bytes(const Four& v, std::uint8_t* to) {
-  const std::size_t lanes = hn::Lanes(U32());
-  const auto one = [&](Word word, std::size_t at) HWY_ATTR {
-    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), word)), Bytes(), to + at * lanes);
-  };
-  one(v.a, 0);
-  one(v.b, 1);
-  one(v.c, 2);
-  one(v.d, 3);
-}
 
 // Bit i of signs is the top bit of lane i where the field is not 0.
 HWY_INLINE void store_signs(Word field, Word bits, std::size_t i, std::uint8_t* signs) {
@@ -123,11 +62,6 @@ HWY_INLINE void store_fields(const Four& fields, const Four& bits, std::size_t i
 }
 
 #endif
-
-HWY_INLINE Four load_four(const float* x) {
-  const std::size_t lanes = hn::Lanes(U32());
-  return {load_bits(x), load_bits(x + lanes), load_bits(x + 2 * lanes), load_bits(x + 3 * lanes)};
-}
 
 HWY_INLINE auto load_signs(const std::uint8_t* signs, std::size_t i) {
   const U32 d;
@@ -273,62 +207,6 @@ void leave_groups(const std::uint8_t* exponents, const std::uint8_t* signs, cons
   });
 }
 
-// The 8-bit form: as above, then the field is moved into the window. Returns whether an entry lies
-// below it.
-template <class Draw>
-HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std::uint32_t base,
-                               std::uint8_t* codes) {
-  const U32 d;
-  const I32 di;  // magnitudes fit in 31 bits, so the cheaper signed compare serves
-  const auto lowest = hn::Set(di, static_cast<std::int32_t>((base + 1) << 23));
-  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
-  const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
-  Word any_below = hn::Zero(d);
-  const auto code_of = [&](Word bits) HWY_ATTR {
-    const Word magnitude = hn::AndNot(sign_bit, bits);
-    const auto below = hn::RebindMask(d, hn::Lt(hn::BitCast(di, magnitude), lowest));
-    any_below = hn::Or(any_below, hn::IfThenElseZero(below, magnitude));
-    const Word field =
-        hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, hn::And(draw.next(), draw_mask))), highest);
-    const Word level = hn::Sub(hn::Max(field, base_field), base_field);
-    const Word sign = hn::ShiftRight<24>(hn::And(bits, sign_bit));
-    return hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
-  };
-  for (std::size_t i = 0; i < count; i += 4 * hn::Lanes(d)) {
-    const Four bits = load_four(x + i);
-    store_bytes({code_of(bits.a), code_of(bits.b), code_of(bits.c), code_of(bits.d)}, codes + i);
-  }
-  return !hn::AllTrue(d, hn::Eq(any_below, hn::Zero(d)));
-}
-
-bool encode8_hashed(const float* x, std::size_t count, std::uint32_t first, std::uint32_t word0,
-                    std::uint32_t word1, std::uint32_t base, std::uint8_t* codes) {
-  return encode8_groups(x, count, Hashed(first, word0, word1), base, codes);
-}
-bool encode8_nearest(const float* x, std::size_t count, std::uint32_t base, std::uint8_t* codes) {
-  return encode8_groups(x, count, Constant{(1U << 22) - 1}, base, codes);
-}
-bool encode8_given(const float* x, std::size_t count, const std::uint32_t* draws,
-                   std::uint32_t base, std::uint8_t* codes) {
-  return encode8_groups(x, count, Given{draws}, base, codes);
-}
-
-void add8_groups(const std::uint8_t* codes, std::size_t count, std::uint32_t base, float weight,
-                 float* y) {
-  const U32 d;
-  const F32 df;
-  const Word base_field = hn::Set(d, base), low7 = hn::Set(d, 127);
-  const auto w = hn::Set(df, weight);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const Word code = hn::PromoteTo(d, hn::LoadU(Bytes(), codes + i));
-    const Word level = hn::And(code, low7);
-    const Word sign = hn::ShiftLeft<31>(hn::ShiftRight<7>(code));
-    const Word bits = hn::Or(hn::ShiftLeft<23>(hn::Add(level, base_field)), sign);
-    const auto value = hn::BitCast(df, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), bits));
-    hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::Mul(w, value)), df, y + i);
-  }
-}
-
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -342,39 +220,6 @@ HWY_EXPORT(encode_given);
 HWY_EXPORT(add_groups);
 HWY_EXPORT(leave_groups);
 HWY_EXPORT(sum_groups);
-HWY_EXPORT(encode8_hashed);
-HWY_EXPORT(encode8_nearest);
-HWY_EXPORT(encode8_given);
-HWY_EXPORT(add8_groups);
-
-// Draws of a group whose positions cross a multiple of 2^32, made one by one: that is one group in
-// 2^26.
-struct Draws {
-  std::uint32_t values[kGroup] = {};
-  Draws(Key key, std::uint64_t first, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) values[i] = key.bits32(first + i);
-  }
-};
-
-// Calls hashed(from, count, low word of the position, key words) for runs of whole groups, or
-// given(from, draws) for a group whose positions cross a multiple of 2^32.
-template <class HashedRun, class GivenGroup>
-void for_draws(std::size_t count, Key key, std::uint64_t first, HashedRun hashed,
-               GivenGroup given) {
-  for (std::size_t from = 0; from < count;) {
-    const std::uint64_t position = first + from;
-    const std::uint64_t room = ((1ULL << 32) - (position & 0xffffffffU)) / kGroup * kGroup;
-    if (room == 0) {
-      given(from, Draws(key, position, kGroup));
-      from += kGroup;
-      continue;
-    }
-    const auto run = static_cast<std::size_t>(std::min<std::uint64_t>(count - from, room));
-    const Key high = key.fork(position >> 32);
-    hashed(from, run, static_cast<std::uint32_t>(position), high.word0(), high.word1());
-    from += run;
-  }
-}
 
 std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding, Key key,
                            std::uint64_t first, std::uint8_t* exponents, std::uint8_t* signs) {
@@ -395,44 +240,6 @@ std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding,
                                                               exponents + from, signs + from / 8));
       });
   return largest;
-}
-
-// Returns whether an entry lies below the window.
-bool encode8_whole(const float* x, std::size_t count, Rounding rounding, Key key,
-                   std::uint64_t first, std::uint32_t base, std::uint8_t* codes) {
-  if (rounding == Rounding::nearest)
-    return HWY_DYNAMIC_DISPATCH(encode8_nearest)(x, count, base, codes);
-  bool below = false;
-  for_draws(
-      count, key, first,
-      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0,
-          std::uint32_t word1) {
-        below |= HWY_DYNAMIC_DISPATCH(encode8_hashed)(x + from, run, low, word0, word1, base,
-                                                      codes + from);
-      },
-      [&](std::size_t from, const Draws& draws) {
-        below |=
-            HWY_DYNAMIC_DISPATCH(encode8_given)(x + from, kGroup, draws.values, base, codes + from);
-      });
-  return below;
-}
-
-// An entry below the window: zero, or the lowest level with probability |x| / level, decided on
-// integers. |x| / level = m / 2^23 * 2^-s with m the significand and s the distance in binades.
-bool reaches_lowest(std::uint32_t magnitude, std::uint32_t base, Rounding rounding, Key key,
-                    std::uint64_t position) {
-  const std::uint32_t field = magnitude >> 23;
-  const std::uint32_t significand = (magnitude & 0x7fffffU) | (field > 0 ? 1U << 23 : 0);
-  std::uint32_t distance = base + 1 - std::max(field, 1U);
-  if (rounding == Rounding::nearest)  // nearer to the level than to zero: above half of it
-    return distance == 0 ? significand > (1U << 22) : distance == 1 && significand > (1U << 23);
-  const std::uint32_t draw = key.bits32(position);
-  if (distance == 0) return (draw & 0x7fffffU) < significand;
-  if ((draw & 0xffffffU) >= significand) return false;  // 24 bits: this was probability m / 2^24
-  const Key more = key.fork(position);
-  for (std::uint64_t i = 0; --distance > 0; ++i)  // each further binade is a fair coin
-    if (more.bits(i) & 1) return false;
-  return true;
 }
 
 }  // namespace
@@ -485,40 +292,6 @@ void natural_leave(const std::uint8_t* exponents, const std::uint8_t* signs, flo
         (exponents, signs, x, count, c, left);
       },
       In<std::uint8_t>{exponents}, In<Bit>{signs}, In<float>{x.data()}, Out<float>{left});
-}
-
-unsigned natural_window(std::span<const float> x) {
-  const std::uint32_t largest = largest_magnitude(x);
-  if (largest >= kInfinity) return 255;
-  return std::clamp((largest >> 23) + 1, 127U, 254U);
-}
-
-void natural8_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
-                     unsigned top, std::uint8_t* codes) {
-  const std::uint32_t base = top - 127;
-  bool below = false;
-  in_groups(
-      x.size(),
-      [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* codes) {
-        below |= encode8_whole(x, count, rounding, key, first + from, base, codes);
-      },
-      In<float>{x.data()}, Out<std::uint8_t>{codes});
-  if (!below) return;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
-    if (magnitude == 0 || magnitude >= (base + 1) << 23) continue;
-    const bool up = reaches_lowest(magnitude, base, rounding, key, first + i);
-    codes[i] = static_cast<std::uint8_t>(up ? (std::signbit(x[i]) ? 0x81 : 0x01) : 0);
-  }
-}
-
-void natural8_add(const std::uint8_t* codes, unsigned top, float weight, std::span<float> y) {
-  in_groups(
-      y.size(),
-      [&](std::size_t, std::size_t count, const std::uint8_t* codes, float* y) {
-        HWY_DYNAMIC_DISPATCH(add8_groups)(codes, count, top - 127, weight, y);
-      },
-      In<std::uint8_t>{codes}, InOut<float>{y.data()});
 }
 
 }  // namespace laconic::kernels

@@ -1,0 +1,161 @@
+// The 8-bit form of natural compression: sign and exponent in a window per 4096 entries.
+#include <algorithm>
+#include <bit>
+
+#include "laconic/kernels/natural.h"
+#include "laconic/kernels/reduce.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "laconic/kernels/natural8.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "laconic/kernels/natural-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace laconic::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As for 9 bits, then the field is moved into the window. Returns whether an entry lies below it.
+template <class Draw>
+HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std::uint32_t base,
+                               std::uint8_t* codes) {
+  const U32 d;
+  const I32 di;  // magnitudes fit in 31 bits, so the cheaper signed compare serves
+  const auto lowest = hn::Set(di, static_cast<std::int32_t>((base + 1) << 23));
+  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
+  const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
+  Word any_below = hn::Zero(d);
+  const auto code_of = [&](Word bits) HWY_ATTR {
+    const Word magnitude = hn::AndNot(sign_bit, bits);
+    const auto below = hn::RebindMask(d, hn::Lt(hn::BitCast(di, magnitude), lowest));
+    any_below = hn::Or(any_below, hn::IfThenElseZero(below, magnitude));
+    const Word field =
+        hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, hn::And(draw.next(), draw_mask))), highest);
+    const Word level = hn::Sub(hn::Max(field, base_field), base_field);
+    const Word sign = hn::ShiftRight<24>(hn::And(bits, sign_bit));
+    return hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
+  };
+  for (std::size_t i = 0; i < count; i += 4 * hn::Lanes(d)) {
+    const Four bits = load_four(x + i);
+    store_bytes({code_of(bits.a), code_of(bits.b), code_of(bits.c), code_of(bits.d)}, codes + i);
+  }
+  return !hn::AllTrue(d, hn::Eq(any_below, hn::Zero(d)));
+}
+
+bool encode8_hashed(const float* x, std::size_t count, std::uint32_t first, std::uint32_t word0,
+                    std::uint32_t word1, std::uint32_t base, std::uint8_t* codes) {
+  return encode8_groups(x, count, Hashed(first, word0, word1), base, codes);
+}
+bool encode8_nearest(const float* x, std::size_t count, std::uint32_t base, std::uint8_t* codes) {
+  return encode8_groups(x, count, Constant{(1U << 22) - 1}, base, codes);
+}
+bool encode8_given(const float* x, std::size_t count, const std::uint32_t* draws,
+                   std::uint32_t base, std::uint8_t* codes) {
+  return encode8_groups(x, count, Given{draws}, base, codes);
+}
+
+void add8_groups(const std::uint8_t* codes, std::size_t count, std::uint32_t base, float weight,
+                 float* y) {
+  const U32 d;
+  const F32 df;
+  const Word base_field = hn::Set(d, base), low7 = hn::Set(d, 127);
+  const auto w = hn::Set(df, weight);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const Word code = hn::PromoteTo(d, hn::LoadU(Bytes(), codes + i));
+    const Word level = hn::And(code, low7);
+    const Word sign = hn::ShiftLeft<31>(hn::ShiftRight<7>(code));
+    const Word bits = hn::Or(hn::ShiftLeft<23>(hn::Add(level, base_field)), sign);
+    const auto value = hn::BitCast(df, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), bits));
+    hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::Mul(w, value)), df, y + i);
+  }
+}
+
+}  // namespace laconic::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace laconic::kernels {
+namespace {
+
+HWY_EXPORT(encode8_hashed);
+HWY_EXPORT(encode8_nearest);
+HWY_EXPORT(encode8_given);
+HWY_EXPORT(add8_groups);
+
+// Returns whether an entry lies below the window.
+bool encode8_whole(const float* x, std::size_t count, Rounding rounding, Key key,
+                   std::uint64_t first, std::uint32_t base, std::uint8_t* codes) {
+  if (rounding == Rounding::nearest)
+    return HWY_DYNAMIC_DISPATCH(encode8_nearest)(x, count, base, codes);
+  bool below = false;
+  for_draws(
+      count, key, first,
+      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0,
+          std::uint32_t word1) {
+        below |= HWY_DYNAMIC_DISPATCH(encode8_hashed)(x + from, run, low, word0, word1, base,
+                                                      codes + from);
+      },
+      [&](std::size_t from, const Draws& draws) {
+        below |=
+            HWY_DYNAMIC_DISPATCH(encode8_given)(x + from, kGroup, draws.values, base, codes + from);
+      });
+  return below;
+}
+
+// An entry below the window: zero, or the lowest level with probability |x| / level, decided on
+// integers. |x| / level = m / 2^23 * 2^-s with m the significand and s the distance in binades.
+bool reaches_lowest(std::uint32_t magnitude, std::uint32_t base, Rounding rounding, Key key,
+                    std::uint64_t position) {
+  const std::uint32_t field = magnitude >> 23;
+  const std::uint32_t significand = (magnitude & 0x7fffffU) | (field > 0 ? 1U << 23 : 0);
+  std::uint32_t distance = base + 1 - std::max(field, 1U);
+  if (rounding == Rounding::nearest)  // nearer to the level than to zero: above half of it
+    return distance == 0 ? significand > (1U << 22) : distance == 1 && significand > (1U << 23);
+  const std::uint32_t draw = key.bits32(position);
+  if (distance == 0) return (draw & 0x7fffffU) < significand;
+  if ((draw & 0xffffffU) >= significand) return false;  // 24 bits: this was probability m / 2^24
+  const Key more = key.fork(position);
+  for (std::uint64_t i = 0; --distance > 0; ++i)  // each further binade is a fair coin
+    if (more.bits(i) & 1) return false;
+  return true;
+}
+
+}  // namespace
+
+unsigned natural_window(std::span<const float> x) {
+  const std::uint32_t largest = largest_magnitude(x);
+  if (largest >= kInfinity) return 255;
+  return std::clamp((largest >> 23) + 1, 127U, 254U);
+}
+
+void natural8_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
+                     unsigned top, std::uint8_t* codes) {
+  const std::uint32_t base = top - 127;
+  bool below = false;
+  in_groups(
+      x.size(),
+      [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* codes) {
+        below |= encode8_whole(x, count, rounding, key, first + from, base, codes);
+      },
+      In<float>{x.data()}, Out<std::uint8_t>{codes});
+  if (!below) return;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
+    if (magnitude == 0 || magnitude >= (base + 1) << 23) continue;
+    const bool up = reaches_lowest(magnitude, base, rounding, key, first + i);
+    codes[i] = static_cast<std::uint8_t>(up ? (std::signbit(x[i]) ? 0x81 : 0x01) : 0);
+  }
+}
+
+void natural8_add(const std::uint8_t* codes, unsigned top, float weight, std::span<float> y) {
+  in_groups(
+      y.size(),
+      [&](std::size_t, std::size_t count, const std::uint8_t* codes, float* y) {
+        HWY_DYNAMIC_DISPATCH(add8_groups)(codes, count, top - 127, weight, y);
+      },
+      In<std::uint8_t>{codes}, InOut<float>{y.data()});
+}
+
+}  // namespace laconic::kernels
+#endif  // HWY_ONCE

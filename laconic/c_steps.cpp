@@ -144,6 +144,28 @@ laconic_status laconic_abort(laconic_method* method, const char* why) {
   return guard([&] { need_averaging(method, "laconic_abort").abort(&need(why, "why")); });
 }
 
+laconic_status laconic_settle(laconic_method* method, laconic_transport* among, int* outcome) {
+  return guard([&] {
+    Aggregator& gradients = need_averaging(method, "laconic_settle");
+    need(outcome, "outcome") = static_cast<int>(gradients.outcome());
+    *outcome = static_cast<int>(gradients.settle(*need(among, "among").end));
+  });
+}
+
+laconic_status laconic_tensor_stats(const laconic_method* method, size_t tensor,
+                                    laconic_tensor_cost* cost) {
+  return guard([&] {
+    const Aggregator& gradients = need_averaging(method, "laconic_tensor_stats");
+    struct_size(cost, "cost");
+    const TensorStats stats = gradients.tensor_stats(tensor);
+    write_struct(laconic_tensor_cost{.struct_size = 0,
+                                     .payload_bytes = stats.payload_bytes,
+                                     .dense_bytes = stats.dense_bytes,
+                                     .rests = stats.rests},
+                 cost, "cost");
+  });
+}
+
 laconic_status laconic_outcome(const laconic_method* method, int* outcome) {
   return guard([&] {
     const Outcome now = need_averaging(method, "laconic_outcome").outcome();

@@ -473,8 +473,9 @@ LACONIC_API laconic_status laconic_begin(laconic_method* method, const laconic_s
 // laconic_dtype (LACONIC_FLOAT32, LACONIC_FLOAT16 or LACONIC_BFLOAT16). All ranks submit the same
 // tensors in the same order. The arrays are the method's until the step ends, and the means will
 // stand there. Where rests (NULL: nowhere) is not 0, the tensor's gradient is all zeros and its
-// memory stays as it is. Returns at once with the part's number, counted from 0; part may be NULL.
-// From any thread.
+// memory stays as it is; a gradient found to be all zeros rests too, so that nothing is sent, and
+// lost, of a tensor that no rank has used. Returns at once with the part's number, counted from 0;
+// part may be NULL. From any thread.
 LACONIC_API laconic_status laconic_submit(laconic_method* method, const size_t* tensors,
                                           void* const* data, const unsigned char* rests,
                                           size_t count, int dtype, size_t* part);
@@ -512,6 +513,26 @@ typedef enum laconic_outcomes {
 } laconic_outcomes;
 
 LACONIC_API laconic_status laconic_outcome(const laconic_method* method, int* outcome);
+
+// After a rank was lost, before the others go on without it: all of them call it over a transport
+// that connects just them. A step that some are in doubt about is committed by all of those, if
+// anybody has committed it, else by nobody; a step that ended well and of which nothing was said is
+// committed. *outcome says what the last step has become here. Then save, and
+// laconic_states_redistribute for the smaller group.
+LACONIC_API laconic_status laconic_settle(laconic_method* method, laconic_transport* among,
+                                          int* outcome);
+
+// What one tensor cost this rank in the last step.
+typedef struct laconic_tensor_cost {
+  size_t struct_size;
+  uint64_t payload_bytes;  // what a slice of several tensors took is shared by entries
+  uint64_t dense_bytes;    // the gradient as it is
+  int rests;               // its gradient was all zeros, or it was not submitted
+} laconic_tensor_cost;
+
+// After laconic_finish, until the next laconic_begin.
+LACONIC_API laconic_status laconic_tensor_stats(const laconic_method* method, size_t tensor,
+                                                laconic_tensor_cost* cost);
 
 // A whole step in one call. In: this rank's gradient, float32, the tensors one after the other;
 // out: the mean over ranks, equal bit for bit on every rank, and the step is committed. When it

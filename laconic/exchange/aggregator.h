@@ -68,6 +68,15 @@ class Aggregator {
 
   Outcome outcome() const;
 
+  // After a rank was lost, before the others go on without it: all of them call it over a transport
+  // that connects just them. A step that some of them are in doubt about is committed by all who
+  // are, if anybody has committed it, else by nobody. Returns what this rank's last step has
+  // become.
+  Outcome settle(Transport& among);
+
+  // Of the last step that has ended.
+  TensorStats tensor_stats(std::size_t tensor) const;
+
   // In: this rank's gradient; out: the mean over ranks. begin, one part, finish and commit.
   StepStats average(std::span<float> gradient, const StepInfo& info);
 
@@ -108,6 +117,9 @@ struct Setup {
   unsigned threads = 1;
   Engine engine = Engine::callers;
   std::size_t unit_bytes = std::size_t{1} << 20;  // of gradient: smaller parts travel together
+  // A tensor whose gradient is all zeros rests. For hosts that pass over the mean of what no rank
+  // has used; where every mean is taken, zeros are as good a gradient as others.
+  bool zeros_rest = true;
 
   const Plan& plan_at(std::uint64_t step) const {
     for (const Phase& phase : warmup)

@@ -1,5 +1,7 @@
 // What callers ask of an aggregator, and the thread that does its work.
+#include "laconic/base/bytes.h"
 #include "laconic/base/errors.h"
+#include "laconic/exchange/conversation.h"
 #include "laconic/exchange/driver.h"
 
 namespace laconic {
@@ -39,6 +41,7 @@ void Aggregator::Driver::begin(const StepInfo& info) {
   info_ = info;
   info_.ranks = votes_.size();
   stats_ = {};
+  sent_.clear();
   meter_ = TrafficMeter(transport_);
   formed_ = 0;
   forming_ = last_closed_ = voting_ = voted_ = false;
@@ -47,6 +50,7 @@ void Aggregator::Driver::begin(const StepInfo& info) {
   attempt_ = transport_.open_attempt();
   try {
     plan_ = &exchange_->plan_at(info.step);
+    sent_.resize(plan_->layout.size());
     exchange_->begin(info_);
     fenced_ = exchange_->wants_norm();
   } catch (...) {
@@ -178,6 +182,36 @@ void Aggregator::Driver::commit() {
   exchange_->commit(submitted_.tensors(exchange_->lets_rest()));
   pending_ = false;
   outcome_ = Outcome::committed;
+  committed_ = info_.step + 1;
+}
+
+// Each says which step it has committed last; who is in doubt about one at most that old commits.
+Outcome Aggregator::Driver::settle(Transport& among) {
+  require_closed(true);
+  if (pending_) commit();
+  std::uint8_t mine[sizeof committed_];
+  store(mine, committed_);
+  std::vector<Buffer> all;
+  Conversation(among, Deadline::in(setup_.timeout_seconds, "settling the last step"))
+      .all_gather(mine, all, sizeof mine);
+  std::uint64_t last = 0;
+  for (const Buffer& one : all) {
+    if (one.size() != sizeof mine) throw DataError("a rank's last step is no number");
+    last = std::max(last, laconic::load<std::uint64_t>(one.data()));
+  }
+  if (outcome_ != Outcome::in_doubt) return outcome_;
+  if (last > info_.step) {
+    commit();
+  } else {
+    const std::lock_guard lock(mutex_);
+    outcome_ = Outcome::rolled_back;
+  }
+  return outcome_;
+}
+
+TensorStats Aggregator::Driver::tensor_stats(std::size_t tensor) const {
+  require_closed(true);
+  return submitted_.stats(tensor, sent_);
 }
 
 void Aggregator::Driver::rollback() {
@@ -198,10 +232,17 @@ void Aggregator::Driver::abort(std::string_view why) {
   wait_until([&] { return phase_ != Phase::open; });
 }
 
-Exchange& Aggregator::Driver::closed_exchange() const {
+// Throws UsageError while a step is open.
+void Aggregator::Driver::require_closed(bool or_pending) const {
   const std::lock_guard lock(mutex_);
-  if (phase_ == Phase::open || (phase_ == Phase::ended && (!finished_ || pending_)))
-    throw UsageError("a step is open; allowed: after it was committed or rolled back");
+  if (phase_ == Phase::open ||
+      (phase_ == Phase::ended && (!finished_ || (pending_ && !or_pending))))
+    throw UsageError("a step is open; allowed: after " +
+                     std::string(or_pending ? "finish" : "it was committed or rolled back"));
+}
+
+Exchange& Aggregator::Driver::closed_exchange() const {
+  require_closed();
   return *exchange_;
 }
 
@@ -253,6 +294,10 @@ void Aggregator::commit() { driver_->commit(); }
 void Aggregator::rollback() { driver_->rollback(); }
 void Aggregator::abort(std::string_view why) { driver_->abort(why); }
 Outcome Aggregator::outcome() const { return driver_->outcome(); }
+Outcome Aggregator::settle(Transport& among) { return driver_->settle(among); }
+TensorStats Aggregator::tensor_stats(std::size_t tensor) const {
+  return driver_->tensor_stats(tensor);
+}
 double Aggregator::residual_norm() const { return driver_->closed_exchange().residual_norm(); }
 State Aggregator::save() const { return driver_->closed_exchange().save(); }
 void Aggregator::load(const State& state) { driver_->closed_exchange().load(state); }

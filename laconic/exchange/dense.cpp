@@ -50,6 +50,7 @@ class DenseUnit : public Unit {
       float* to = values_.data() + begin_[place];
       const float* from = step.gradient.floats(slice).load(0, slice.count, to);
       if (from != to) std::copy_n(from, slice.count, to);
+      step.sent[slices[place]] += slice.count * sizeof(float);
     }
     const std::size_t bytes = count * sizeof(float);
     step.stats.payload_bytes += bytes;

@@ -118,6 +118,8 @@ bool Aggregator::Driver::launch() {
     if (flights_[i]->state == State::closed) next = i;
   }
   if (next == formed_ || flying >= (transport_.blocks() ? 1 : kMostFlying)) return false;
+  if (setup_.zeros_rest)
+    for (const std::size_t i : flights_[next]->unit->slices) submitted_.look(plan_->layout[i]);
   advance(next);
   return true;
 }

@@ -26,8 +26,10 @@ class Aggregator::Driver {
   void commit();
   void rollback();
   void abort(std::string_view why);
+  Outcome settle(Transport& among);
 
   Outcome outcome() const;
+  TensorStats tensor_stats(std::size_t tensor) const;
   const Model& model() const { return setup_.model; }
   Exchange& closed_exchange() const;  // throws UsageError while a step is open
 
@@ -71,7 +73,7 @@ class Aggregator::Driver {
   void rest(Clock::time_point until);
   bool waits_for_transport() const;
   Clock::time_point due() const;
-  Step step() { return {info_, *plan_, submitted_.gradient(), scratch_, stats_}; }
+  Step step() { return {info_, *plan_, submitted_.gradient(), scratch_, stats_, sent_}; }
 
   // Who does it (calls.cpp).
   bool drive(const std::optional<Clock::time_point>& pause = {});
@@ -80,6 +82,7 @@ class Aggregator::Driver {
   template <class Done>
   bool wait_until(Done done, Clock::time_point until = Clock::time_point::max());
   bool is_done(std::size_t part) const;
+  void require_closed(bool or_pending = false) const;
 
   Setup setup_;
   std::unique_ptr<Exchange> exchange_;
@@ -90,6 +93,7 @@ class Aggregator::Driver {
   StepInfo info_;
   const Plan* plan_ = nullptr;
   StepStats stats_;
+  std::vector<std::uint64_t> sent_;  // by slice: payload
   TrafficMeter meter_;
   std::uint64_t attempt_ = 0;
   std::vector<std::unique_ptr<Flight>> flights_;  // the first formed_ of them are in use
@@ -105,7 +109,8 @@ class Aggregator::Driver {
   std::size_t me_;
   bool voting_ = false, voted_ = false;
   Outcome outcome_ = Outcome::none;
-  bool pending_ = false;  // ended well, and neither committed nor rolled back
+  std::uint64_t committed_ = 0;  // 1 + the last step that was; 0: none
+  bool pending_ = false;         // ended well, and neither committed nor rolled back
 
   // Between the callers and the engine.
   std::mutex driving_;  // held by whoever does the engine's work

@@ -9,7 +9,7 @@ void add_slices(FrameOut& frame, const Step& step, Slices slices, Memory& memory
     if (step.gradient.rests(slice))
       frame.rest(i);
     else
-      frame.add(i, step.gradient.floats(slice), memory, step.scratch);
+      step.sent[i] += frame.add(i, step.gradient.floats(slice), memory, step.scratch);
   }
 }
 

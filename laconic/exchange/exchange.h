@@ -17,6 +17,7 @@ struct Step {
   const Gradient& gradient;  // the slices of a unit are all there
   Scratch& scratch;
   StepStats& stats;
+  std::span<std::uint64_t> sent;  // by slice of the plan: the payload of what this rank sent of it
 };
 
 // What the next leg of a unit is.

@@ -85,20 +85,32 @@ bool FrameOut::add(std::size_t slice, Source source, Scratch& scratch) {
       });
 }
 
-void FrameOut::add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch) {
+std::size_t FrameOut::add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch) {
   const Slice& place = plan_->layout[slice];
   if (add(slice, memory.source(place, x), scratch))
     memory.sent(place,
                 {plan_->op(slice), writer_.last_section(), keys_.at(place.offset), scratch, own_});
+  return writer_.last_section().size();
 }
 
-void FrameOut::add(std::size_t slice, const Floats& x, Scratch& scratch) {
+std::size_t FrameOut::add(std::size_t slice, const Floats& x, Scratch& scratch) {
   add(slice, Source{.fresh = x}, scratch);
+  return writer_.last_section().size();
 }
 
 void FrameOut::rest(std::size_t slice) {
   const Slice& place = plan_->layout[slice];
   writer_.rest(place.offset, place.count, plan_->operator_of[slice]);
+}
+
+void FrameOut::rest(std::size_t slice, const Floats& x, Memory& memory) {
+  rest(slice);
+  const Source source = memory.source(plan_->layout[slice], x);
+  float buffer[kBlock];
+  for (std::size_t from = 0; from < source.left.size(); from += kBlock) {
+    const std::size_t count = std::min(kBlock, source.left.size() - from);
+    source.left.store(from, count, source.kept.load(from, count, buffer));
+  }
 }
 
 void FrameIn::open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch,

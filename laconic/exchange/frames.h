@@ -32,11 +32,15 @@ class FrameOut {
 
   // Adds a slice of the plan, in ascending order: what memory wants sent for x is encoded, and
   // memory learns what will arrive. A slice that is not finite travels as it is and is marked.
-  void add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch);
+  // Returns the section's bytes.
+  std::size_t add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch);
   // The same where nothing is remembered between steps.
-  void add(std::size_t slice, const Floats& x, Scratch& scratch);
+  std::size_t add(std::size_t slice, const Floats& x, Scratch& scratch);
   // A slice of which this rank sends nothing and remembers what it has.
   void rest(std::size_t slice);
+  // The same where the step is committed all the same: what is remembered is taken over. x is
+  // zeros.
+  void rest(std::size_t slice, const Floats& x, Memory& memory);
 
   // Returns the payload: the bytes of all sections.
   std::size_t finish() { return writer_.finish(); }
@@ -66,8 +70,9 @@ class FrameIn {
   std::uint32_t crc() const { return frame_.crc; }
   std::size_t bytes() const { return frame_.wire_bytes; }
 
-  // The place-th of its slices.
+  // The place-th of its slices, and whether it rests.
   const Decoder& slice(std::size_t place) const { return decoders_[place]; }
+  bool rests(std::size_t place) const { return frame_.sections[place].rests(); }
 
   // y += weight * the frame's values; y is over the whole model.
   void add(float weight, std::span<float> y) const;

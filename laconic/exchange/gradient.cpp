@@ -1,6 +1,8 @@
 // Slices over the host's arrays.
 #include "laconic/exchange/gradient.h"
 
+#include <algorithm>
+
 namespace laconic {
 namespace {
 
@@ -8,7 +10,33 @@ std::uint8_t* entry(const Piece& piece, std::size_t at) {
   return static_cast<std::uint8_t*>(piece.data) + dtype_size(piece.dtype) * at;
 }
 
+// Ends soon after the first entry that is something, and NaN is something.
+template <class Bits>
+bool all_zero(const void* data, std::size_t count) {
+  constexpr std::size_t kRun = 64;
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
+  const auto* bits = static_cast<const Bits*>(data);
+  for (std::size_t from = 0; from < count; from += kRun) {
+    Bits any = 0;
+    for (std::size_t i = from; i < std::min(count, from + kRun); ++i) any |= bits[i];
+    if ((any & kMagnitude) != 0) return false;
+  }
+  return true;
+}
+
+bool all_zero(const Piece& piece) {
+  return dtype_size(piece.dtype) == 4 ? all_zero<std::uint32_t>(piece.data, piece.count)
+                                      : all_zero<std::uint16_t>(piece.data, piece.count);
+}
+
 }  // namespace
+
+void Gradient::look(const Slice& slice) {
+  places_.each(slice, [&](std::size_t tensor, std::size_t, std::size_t) {
+    if (state_[tensor] == State::there)
+      state_[tensor] = all_zero(arrays_[tensor]) ? State::rests : State::sends;
+  });
+}
 
 bool Gradient::rests(const Slice& slice) const {
   bool all = slice.count > 0;

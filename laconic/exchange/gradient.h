@@ -24,8 +24,18 @@ class Gradient {
     state_[tensor] = rests ? State::rests : State::there;
   }
 
+  // Before the first mean is written: tensors of the slice whose gradient is all zeros rest too.
+  // What this rank still owes of them would be lost where the host passes over a tensor that no
+  // rank used.
+  void look(const Slice& slice);
+
   bool has(std::size_t tensor) const { return state_[tensor] != State::missing; }
   bool rests(std::size_t tensor) const { return state_[tensor] == State::rests; }
+
+  // Of a tensor that is there, as it was handed over.
+  std::size_t bytes(std::size_t tensor) const {
+    return arrays_[tensor].count * dtype_size(arrays_[tensor].dtype);
+  }
 
   // Whether all of the slice's tensors rest.
   bool rests(const Slice& slice) const;
@@ -35,7 +45,7 @@ class Gradient {
   Floats floats(const Slice& slice) const;
 
  private:
-  enum class State : std::uint8_t { missing, there, rests };
+  enum class State : std::uint8_t { missing, there, rests, sends };
 
   Places places_;
   std::vector<Piece> arrays_;  // by tensor

@@ -6,7 +6,8 @@
 // Both products are linear in M, so the means are those of the mean matrix however ranks share it
 // out, and sums over ranks make them. What is too small to gain, vectors first of all, travels as
 // it is with the first factor. Invariant: n times all Mhat, plus what all ranks owe, is the sum of
-// all gradients. With a loss scale S, M = g + S e and e = (M - Mhat) / S.
+// all gradients. With a loss scale S, M = g + S e and e = (M - Mhat) / S. A rank whose g is zero
+// puts nothing into the factors, so that a tensor which no rank used keeps all that is owed.
 #include <algorithm>
 #include <limits>
 
@@ -73,7 +74,7 @@ class PowerSgd : public Exchange {
   std::unique_ptr<Unit> make_unit() override;
   bool framed() const override { return false; }
   bool parallel() const override { return false; }
-  bool lets_rest() const override { return false; }  // all ranks' matrices share their factors
+  bool lets_rest() const override { return false; }  // what others' factors give is owed here too
   void begin(const StepInfo&) override {}
 
   void commit(const Tensors& tensors) override {
@@ -156,11 +157,14 @@ class PowerUnit : public Unit {
 
   void open(const Step& step) override {
     average(right_.span());
+    empty_.assign(slices.size(), 0);
     std::size_t from = 0;
     for (std::size_t place = 0; place < slices.size() && finite_; ++place) {
       const auto next = exchange_.next_right(slices[place]);
       std::copy_n(right_.data() + from, next.size(), next.begin());
       from += next.size();
+      empty_[place] = std::ranges::all_of(next, [](float x) { return x == 0; });
+      if (empty_[place]) std::ranges::copy(exchange_.right(slices[place]), next.begin());
     }
     finite_ = finite_ && kernels::all_finite(right_.view());
     step.stats.finite &= finite_;
@@ -178,7 +182,15 @@ class PowerUnit : public Unit {
     const auto owed = exchange_.matrix(i).subspan(from, block.size());
     if (shape.rank == 0) {  // delivered as a whole
       std::copy_n(left_.data() + left_begin_[place] + from, block.size(), block.begin());
-      std::ranges::fill(owed, 0.0F);
+      if (rests_[place])
+        std::ranges::copy(exchange_.owed(i).subspan(from, block.size()), owed.begin());
+      else
+        std::ranges::fill(owed, 0.0F);
+      return;
+    }
+    if (empty_[place]) {
+      std::ranges::fill(block, 0.0F);
+      for (float& value : owed) value *= 1 / step.info.scale;
       return;
     }
     const std::span left(left_.data() + left_begin_[place], shape.rows * shape.rank);
@@ -197,16 +209,20 @@ class PowerUnit : public Unit {
     const Timed timed(step.stats.compress_seconds);
     left_begin_.clear();
     left_.clear();
+    rests_.clear();
     for (const std::size_t i : slices) {
       const Slice& slice = step.plan.layout[i];
       const MatrixShape shape = exchange_.shape(slice);
       const std::size_t count = shape.rank > 0 ? shape.rows * shape.rank : slice.count;
       left_begin_.push_back(left_.size());
       left_.grow(count);
+      step.sent[i] += count * sizeof(float);
       const std::span<float> left(left_.data() + left_begin_.back(), count);
       mix_and_multiply(step.gradient.floats(slice), step.info.scale, exchange_.owed(i), shape,
                        exchange_.right(i), exchange_.matrix(i), left);
       if (shape.rank == 0) std::ranges::copy(exchange_.matrix(i), left.begin());
+      rests_.push_back(step.gradient.rests(slice));
+      if (rests_.back()) std::ranges::fill(left, 0.0F);
     }
     note_bytes(step, left_.size());
   }
@@ -223,7 +239,12 @@ class PowerUnit : public Unit {
       const std::span<float> left(left_.data() + left_begin_[place], shape.rows * shape.rank);
       orthonormalise(left, shape.rows, key.fork(slice.offset), columns_);
       const std::size_t count = shape.cols * shape.rank;
-      multiply_transposed(exchange_.matrix(i), shape, left, {right_.grow(count), count}, sums_);
+      const std::span<float> right(right_.grow(count), count);
+      step.sent[i] += right.size_bytes();
+      if (rests_[place])
+        std::ranges::fill(right, 0.0F);
+      else
+        multiply_transposed(exchange_.matrix(i), shape, left, right, sums_);
     }
     note_bytes(step, right_.size());
   }
@@ -240,7 +261,9 @@ class PowerUnit : public Unit {
   bool finite_ = true;
   Array<float> left_, right_;            // P and what is sent as it is; Q
   std::vector<std::size_t> left_begin_;  // by place
-  Array<double> columns_;                // working memory of the factors
+  std::vector<std::uint8_t> rests_;      // on this rank
+  std::vector<std::uint8_t> empty_;  // the mean matrix is zero: the next step starts where this did
+  Array<double> columns_;            // working memory of the factors
   Array<float> sums_;
   Sum sum_;
 };

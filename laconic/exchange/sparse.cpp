@@ -126,8 +126,13 @@ class SparseUnit : public Unit {
     out_.begin(leg, me_, mine_);
     for (std::size_t place = 0; place < shard_slices.size(); ++place) {
       const std::size_t i = shard_slices[place];
-      const Floats gradient = step.gradient.floats(step.plan.layout[i]);
-      out_.add(i, with_arrived ? sum_of(gradient, place) : gradient, memory_, step.scratch);
+      const Slice& slice = step.plan.layout[i];
+      const Floats gradient = step.gradient.floats(slice);
+      if (step.gradient.rests(slice) && (!with_arrived || arrived_frame_.rests(place)))
+        out_.rest(i, gradient, memory_);
+      else
+        step.sent[i] +=
+            out_.add(i, with_arrived ? sum_of(gradient, place) : gradient, memory_, step.scratch);
     }
     step.stats.payload_bytes += out_.finish();
     step.stats.wire_bytes += mine_.size();

@@ -27,6 +27,13 @@ struct StepStats {
   bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
 };
 
+// What one tensor cost this rank.
+struct TensorStats {
+  std::uint64_t payload_bytes = 0;  // what a slice of several tensors took is shared by entries
+  std::uint64_t dense_bytes = 0;    // the gradient as it is
+  bool rests = true;                // its gradient was all zeros, or not submitted
+};
+
 // Seconds since it was made or last asked.
 class Stopwatch {
  public:

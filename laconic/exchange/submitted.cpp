@@ -84,7 +84,7 @@ std::size_t Submitted::take(std::vector<std::size_t>& completed) {
     gradient_.take(entry.tensor, entry.data, entry.dtype, entry.rests);
     ++there_;
     schedule_ = hash_of(schedule_, static_cast<std::uint32_t>(entry.tensor));
-    bytes += gradient_.places().count(entry.tensor) * dtype_size(entry.dtype);
+    bytes += gradient_.bytes(entry.tensor);
     for (std::size_t s = slices_begin_[entry.tensor]; s < slices_begin_[entry.tensor + 1]; ++s)
       if (--missing_[slices_[s]] == 0) completed.push_back(slices_[s]);
   }
@@ -110,6 +110,27 @@ std::vector<std::string> Submitted::lacking(const std::size_t* part) const {
     if (needed) names.push_back(model_[t].name);
   }
   return names;
+}
+
+TensorStats Submitted::stats(std::size_t tensor, std::span<const std::uint64_t> sent) const {
+  if (tensor >= model_.size())
+    throw UsageError("no tensor " + std::to_string(tensor) + "; there are " +
+                     std::to_string(model_.size()));
+  TensorStats stats;
+  if (!plan_ || !gradient_.has(tensor)) return stats;
+  stats.dense_bytes = gradient_.bytes(tensor);
+  stats.rests = gradient_.rests(tensor);
+  double bytes = 0;
+  for (std::size_t s = slices_begin_[tensor]; s < slices_begin_[tensor + 1]; ++s) {
+    const Slice& slice = plan_->layout[slices_[s]];
+    gradient_.places().each(slice, [&](std::size_t t, std::size_t, std::size_t count) {
+      if (t == tensor)
+        bytes += static_cast<double>(sent[slices_[s]]) * static_cast<double>(count) /
+                 static_cast<double>(slice.count);
+    });
+  }
+  stats.payload_bytes = static_cast<std::uint64_t>(bytes + 0.5);
+  return stats;
 }
 
 Tensors Submitted::tensors(bool lets_rest) {

@@ -23,6 +23,8 @@ class Submitted {
   // completes and returns its bytes.
   std::size_t take(std::vector<std::size_t>& completed);
   const Gradient& gradient() const { return gradient_; }
+  // Before the slice is encoded.
+  void look(const Slice& slice) { gradient_.look(slice); }
   bool all_there() const { return there_ == gradient_.places().tensors(); }
   std::uint32_t schedule() const { return schedule_; }  // a hash of all parts taken, in order
 
@@ -34,6 +36,9 @@ class Submitted {
 
   // Tensors that a part's slices lack, by name; those of all slices begun if it is not given.
   std::vector<std::string> lacking(const std::size_t* part) const;
+
+  // What a tensor cost, given the payload of every slice.
+  TensorStats stats(std::size_t tensor, std::span<const std::uint64_t> sent) const;
 
   // Of this step, ascending.
   Tensors tensors(bool lets_rest);

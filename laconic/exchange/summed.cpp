@@ -89,6 +89,7 @@ class SummedUnit : public Unit {
     for (const std::size_t i : slices) {
       const Slice& slice = step.plan.layout[i];
       const std::span<float> values(values_.grow(values_of(step.plan, i)), values_of(step.plan, i));
+      step.sent[i] += values.size_bytes();
       const bool rests = step.gradient.rests(slice);
       std::ranges::fill(values, rests ? 0.0F : kNan);
       if (!rests) encode(step, i, values);

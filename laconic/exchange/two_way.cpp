@@ -241,10 +241,14 @@ class TwoWayUnit : public Unit {
     back_.reserve(usual_frame(leg.plan, owners_.of(me_)));
     back_out_.begin(leg, me_, back_);
     std::span<const float> rest = sum_.view();
-    for (const std::size_t i : owners_.of(me_)) {
+    for (std::size_t place = 0; place < owners_.of(me_).size(); ++place) {
+      const std::size_t i = owners_.of(me_)[place];
       const auto x = rest.first(leg.plan.layout[i].count);
       rest = rest.subspan(x.size());
-      back_out_.add(i, Floats(x), exchange_.owed(), step.scratch);
+      if (std::ranges::all_of(frames_, [&](const FrameIn& frame) { return frame.rests(place); }))
+        back_out_.rest(i, Floats(x), exchange_.owed());
+      else
+        back_out_.add(i, Floats(x), exchange_.owed(), step.scratch);
     }
     back_out_.finish();
   }

@@ -8,11 +8,6 @@
 namespace laconic {
 namespace {
 
-// One local step whose change nobody treats further is a step on the mean gradient.
-bool takes_local_steps(const Recipe& recipe) {
-  return recipe.mixer.empty() && (recipe.delay != 1 || recipe.outer != "none");
-}
-
 Agreement with_start(Agreement agreement, std::span<const float> start) {
   const std::size_t count = count_of(agreement.model);
   if (start.size() != count && (!start.empty() || takes_local_steps(agreement.recipe)))

@@ -14,16 +14,6 @@
 namespace laconic {
 namespace {
 
-// Ends at the first entry that is something.
-bool all_zero(const Floats& x) {
-  float buffer[kBlock];
-  for (std::size_t from = 0; from < x.size(); from += kBlock) {
-    const std::size_t count = std::min(kBlock, x.size() - from);
-    if (kernels::largest_magnitude({x.load(from, count, buffer), count}) > 0) return false;
-  }
-  return true;
-}
-
 // The entries as one array: where they lie, in what will be left, or in `memory`.
 std::span<const float> materialise(const Source& source, Array<float>& memory, Pool& pool) {
   const std::size_t count = source.fresh.size();
@@ -152,7 +142,7 @@ Encoded Operator::encode(const Source& source, Buffer& out, const Keys& keys,
                       : chain_->quantiser->blockwise() ? encode_blocks(source, out, keys, scratch)
                                                        : encode_whole(source, out, keys, scratch);
   if (!finite) out.truncate(start);
-  return {.finite = finite, .zero = all_zero(source.fresh)};
+  return {.finite = finite};
 }
 
 bool Operator::encode(std::span<const float> x, Buffer& out, const Keys& keys,

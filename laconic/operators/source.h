@@ -36,7 +36,6 @@ struct Source {
 // What came of it.
 struct Encoded {
   bool finite = true;  // false: x holds NaN or Inf, nothing was appended, left is undefined
-  bool zero = true;    // all entries of fresh were 0
 };
 
 }  // namespace laconic

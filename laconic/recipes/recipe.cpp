@@ -251,6 +251,11 @@ void check_recipe(const Recipe& recipe) {
   if (!recipe.mixer.empty()) require_nothing_beside_mixer(recipe);
 }
 
+// One local step whose change nobody treats further is a step on the mean gradient.
+bool takes_local_steps(const Recipe& recipe) {
+  return recipe.mixer.empty() && (recipe.delay != 1 || recipe.outer != "none");
+}
+
 std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport) {
   const Recipe& recipe = agreement.recipe;
   check_recipe(recipe);
@@ -269,7 +274,8 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
                                            .timeout_seconds = agreement.timeout_seconds,
                                            .threads = agreement.threads,
                                            .engine = agreement.engine,
-                                           .unit_bytes = agreement.unit_bytes});
+                                           .unit_bytes = agreement.unit_bytes,
+                                           .zeros_rest = !takes_local_steps(recipe)});
 }
 
 std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transport) {

@@ -43,6 +43,9 @@ struct Recipe {
 // The built-in recipes, in the order in which a comparison shows them.
 const std::vector<Recipe>& recipes();
 
+// Whether ranks train on their own and average what has changed.
+bool takes_local_steps(const Recipe& recipe);
+
 // The slices and operators a recipe stands for, after its warm-up.
 Plan make_plan(const Recipe& recipe, const Model& model);
 

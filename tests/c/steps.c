@@ -264,10 +264,45 @@ static void wrong_order(void) {
   CHECK_FAILS(laconic_finish(method, NULL), LACONIC_USAGE, "the step ends without tensor 'b'");
   begin(method, 0);
   for (size_t t = 0; t < TENSORS; ++t) submit(method, t, gradient);
+  laconic_tensor_cost cost = {.struct_size = sizeof cost};
+  CHECK_FAILS(laconic_tensor_stats(method, 0, &cost), LACONIC_USAGE, "a step is open");
   CHECK_OK(laconic_finish(method, NULL));
   begin(method, 1);  // commits
   laconic_method_free(method);
   laconic_transport_free(transport);
+}
+
+// ---- what tensors cost, and what is left when a rank has gone ----
+
+static void* count_and_settle(void* self) {
+  const Rank* rank = self;
+  static float gradients[RANKS][COUNT];
+  float* g = gradients[rank->rank];
+  const laconic_method_options options = options_of(feedback);
+  laconic_method* method = method_on(rank->transport, &options);
+  laconic_stats stats = {.struct_size = sizeof stats};
+  uint64_t payload = 0, dense = 0;
+  int outcome = -1;
+  fill(g, COUNT, (unsigned)rank->rank);
+  memset(g, 0, WIDTH * sizeof *g);  // what says nothing costs nothing
+  begin(method, 0);
+  for (size_t t = 0; t < TENSORS; ++t) submit(method, t, g);
+  CHECK_OK(laconic_finish(method, &stats));
+  for (size_t t = 0; t < TENSORS; ++t) {
+    laconic_tensor_cost cost = {.struct_size = sizeof cost};
+    CHECK_OK(laconic_tensor_stats(method, t, &cost));
+    CHECK((cost.rests != 0) == (t == 0));
+    CHECK((cost.payload_bytes == 0) == (t == 0));
+    payload += cost.payload_bytes;
+    dense += cost.dense_bytes;
+  }
+  CHECK(payload == stats.payload_bytes && dense == stats.dense_bytes);
+  laconic_tensor_cost none = {.struct_size = sizeof none};
+  CHECK_FAILS(laconic_tensor_stats(method, TENSORS, &none), LACONIC_USAGE, "no tensor");
+  CHECK_OK(laconic_settle(method, rank->transport, &outcome));
+  CHECK(outcome == LACONIC_COMMITTED);
+  laconic_method_free(method);
+  return NULL;
 }
 
 void test_steps(void) {
@@ -278,6 +313,7 @@ void test_steps(void) {
   int engine = LACONIC_ENGINE_THREAD;
   run_on_hub(overlap, &engine);
   run_in_group(undo, NULL);
+  run_in_group(count_and_settle, NULL);
   run_in_group(abort_and_retry, NULL);
   run_in_group(in_half_precision, NULL);
   wrong_order();

@@ -19,6 +19,7 @@ struct Course {
   int culprit = kNobody;
   Outcome outcome = Outcome::none;
   bool over = false;  // it could not go on
+  State settled;      // what it goes on with among survivors
 };
 
 inline std::unique_ptr<Aggregator> make_in_units(const Job& job, Transport& transport,
@@ -80,6 +81,18 @@ inline void expect_one_course(const std::vector<Course>& right, const std::vecto
   ++count.faults;
   count.noticed +=
       std::ranges::any_of(courses, [](const Course& c) { return !c.sentence.empty(); });
+}
+
+// Survivors go on from the same step, the last that any of them has made.
+inline void expect_settled(const std::vector<Course>& right, const std::vector<Course>& courses,
+                           int victim) {
+  std::size_t steps = 0;
+  for (std::size_t rank = 0; rank < courses.size(); ++rank)
+    if (static_cast<int>(rank) != victim) steps = std::max(steps, courses[rank].means.size());
+  for (std::size_t rank = 0; rank < courses.size(); ++rank)
+    if (static_cast<int>(rank) != victim) {
+      EXPECT_EQ(courses[rank].settled, right[rank].states[steps]) << "rank " << rank;
+    }
 }
 
 inline bool is_framed(const Job& job) {

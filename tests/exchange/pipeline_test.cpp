@@ -322,6 +322,93 @@ TEST(Pipeline, ATensorThatRestsKeepsItsMemory) {
   }
 }
 
+// A gradient of zeros says nothing, whoever computed it: what is owed of the tensor is not sent, so
+// that nothing is lost where the host passes over the mean of a tensor that no rank has used.
+TEST(Pipeline, AGradientOfZerosRests) {
+  for (Job job : all_jobs(3)) {
+    if (job.layout != "tensor") continue;
+    if (job.exchange == "server" && job.memory == "feedback") job.down_memory = "feedback";
+    if (job.exchange == "dense") continue;  // remembers nothing
+    expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
+      const auto aggregator = make(job, transport);
+      std::vector<float> parameters;
+      auto gradient = gradient_of(transport.rank(), 0);
+      aggregator->average(gradient, info_of(0, parameters));
+      const State before = aggregator->save();
+      gradient = gradient_of(transport.rank(), 1);
+      const Places places(kModel);
+      std::fill_n(gradient.begin(), places.end(0), -0.0F);
+      aggregator->average(gradient, info_of(1, parameters));
+      for (const auto& [name, values] : aggregator->save())
+        if (name.ends_with("/" + kModel[0].name)) {
+          EXPECT_EQ(values, before.at(name)) << text_of(job) << ": " << name;
+        }
+      const TensorStats zeros = aggregator->tensor_stats(0), others = aggregator->tensor_stats(1);
+      EXPECT_TRUE(zeros.rests && !others.rests) << text_of(job);
+      EXPECT_EQ(zeros.dense_bytes, 4 * places.count(0));
+      EXPECT_GT(others.payload_bytes, 0U);
+    }));
+  }
+}
+
+// One rank's zeros are no reason to lose anything: all that is delivered and owed is what was
+// there.
+TEST(Pipeline, SomeRanksZerosKeepTheSum) {
+  for (const char* exchange : {"gather", "sharded", "server", "sparse", "powersgd"}) {
+    const bool own = exchange == std::string("powersgd");
+    const Job job{.op = own ? "identity" : "topk:0.1",
+                  .memory = own ? "none" : "feedback",
+                  .exchange = exchange,
+                  .down_memory = exchange == std::string("server") ? "feedback" : "none",
+                  .ranks = 3};
+    std::vector<double> sum(count_of(kModel));
+    std::mutex mutex;
+    expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
+      const auto aggregator = make(job, transport);
+      const auto add = [&](std::span<const float> values, std::size_t from, double weight) {
+        const std::lock_guard lock(mutex);
+        for (std::size_t i = 0; i < values.size(); ++i) sum[from + i] += weight * values[i];
+      };
+      const Places places(kModel);
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        auto gradient = gradient_of(transport.rank(), step);
+        if (static_cast<std::uint64_t>(transport.rank()) < step)
+          std::fill_n(gradient.begin(), places.end(1), 0.0F);
+        add(gradient, 0, 1);
+        aggregator->average(gradient, {.step = step});
+        add(gradient, 0, -1);
+      }
+      for (const auto& [name, values] : aggregator->save())
+        for (std::size_t t = 0; t < kModel.size(); ++t)
+          if (name.ends_with("/" + kModel[t].name) && values.size() == places.count(t))
+            add(values, places.begin(t), -1);
+    }));
+    for (const double x : sum) ASSERT_NEAR(x, 0, 1e-4) << exchange;
+  }
+}
+
+// What tensors cost is what the step cost, whatever the slices are.
+TEST(Pipeline, TensorsShareTheCostOfAStep) {
+  for (const Job& job : all_jobs(2))
+    expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
+      const auto aggregator = make(job, transport);
+      std::vector<float> parameters;
+      auto gradient = gradient_of(transport.rank(), 0);
+      const StepStats stats = aggregator->average(gradient, info_of(0, parameters));
+      std::uint64_t payload = 0, dense = 0;
+      for (std::size_t t = 0; t < kModel.size(); ++t) {
+        const TensorStats one = aggregator->tensor_stats(t);
+        payload += one.payload_bytes;
+        dense += one.dense_bytes;
+      }
+      EXPECT_NEAR(static_cast<double>(payload), static_cast<double>(stats.payload_bytes),
+                  static_cast<double>(kModel.size()))
+          << text_of(job);
+      EXPECT_EQ(dense, stats.dense_bytes);
+      EXPECT_THROW(aggregator->tensor_stats(kModel.size()), UsageError);
+    }));
+}
+
 // Nobody submits the first tensor: it keeps everything, and the others go on.
 TEST(Pipeline, WhatNobodySubmitsRests) {
   for (const Job& job : all_jobs(2)) {

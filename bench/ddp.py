@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Stock DistributedDataParallel, its own compressing hooks and Laconic, side by side.
+
+    bench/ddp.py --hosts 4 --rate 100mbit                      hosts with shaped links (root)
+    bench/ddp.py --hosts 2 --rate loopback --model 60m         processes on this machine
+
+All variants live in the same processes and take turns, round by round, so that a busy machine is busy for all. A round is a few
+steps of forward, backward and SGD between two barriers. Shown are medians over rounds and, for what a variant gains over the
+first one, the middle 80 % of the rounds' ratios. Bytes are those that left the interface.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import hosts as shaped  # noqa: E402
+
+MODELS = {  # widths of fully connected layers
+    "0.4m": [256, 512, 512, 10],
+    "10m": [1024, 2048, 2048, 2048, 10],
+    "60m": [2048, 4096, 4096, 4096, 4096, 10],
+}
+VARIANTS = [
+    "stock", "fp16", "powersgd-hook:1", "powersgd-hook:4", "dense", "natural exchange=sharded",
+    "topk:0.01+natural memory=feedback", "sbc:0.01 memory=feedback", "exchange=powersgd:1", "exchange=powersgd:4",
+]  # fmt: skip
+
+
+def attach_variant(variant, build, torch):
+    """A DDP model with what the variant says."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    name, *settings = variant.split()
+    if name == "stock":
+        return DistributedDataParallel(build())
+    if name == "fp16":
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+        ddp = DistributedDataParallel(build())
+        ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        return ddp
+    if name.startswith("powersgd-hook"):
+        from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+        # With several buckets it hangs on gloo; it runs with one.
+        first = torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
+        torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 1 << 30
+        ddp = DistributedDataParallel(build(), bucket_cap_mb=1000)
+        torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = first
+        rank = int(name.partition(":")[2] or 1)
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=2)
+        ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        return ddp
+    import laconic_comm
+
+    ddp = DistributedDataParallel(build())
+    options = dict(setting.split("=", 1) for setting in (settings if "=" not in name else [name, *settings]))
+    if name == "dense":
+        laconic_comm.attach(ddp, recipe="dense")
+    else:
+        laconic_comm.attach(ddp, None if "=" in name else name, **options)
+    return ddp
+
+
+def sent_bytes():
+    device = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    with open(f"/sys/class/net/{device}/statistics/tx_bytes") as file:
+        return int(file.read())
+
+
+def work(options):
+    """One rank. Rank 0 prints the rounds as JSON."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    widths = MODELS[options.model]
+
+    def build():
+        torch.manual_seed(0)
+        layers = []
+        for i, o in zip(widths, widths[1:]):
+            layers += [torch.nn.Linear(i, o), torch.nn.ReLU()]
+        return torch.nn.Sequential(*layers[:-1])
+
+    x = torch.randn(options.batch, widths[0], generator=torch.Generator().manual_seed(dist.get_rank()))
+    y = torch.randint(widths[-1], (options.batch,), generator=torch.Generator().manual_seed(dist.get_rank()))
+    loss = torch.nn.CrossEntropyLoss()
+    models = {}
+    for variant in options.variants:
+        ddp = attach_variant(variant, build, torch)
+        models[variant] = ddp, torch.optim.SGD(ddp.parameters(), lr=0.01)
+
+    def steps(variant, count):
+        ddp, sgd = models[variant]
+        for _ in range(count):
+            sgd.zero_grad(set_to_none=False)
+            loss(ddp(x), y).backward()
+            sgd.step()
+
+    def alone(count):
+        module = models[options.variants[0]][0].module
+        for _ in range(count):
+            loss(module(x), y).backward()
+
+    def timed(run):
+        dist.barrier()
+        start, cpu, sent = time.perf_counter(), time.process_time(), sent_bytes()
+        run()
+        mine = torch.tensor([time.perf_counter() - start, time.process_time() - cpu, float(sent_bytes() - sent)], dtype=torch.float64)
+        dist.all_reduce(mine, op=dist.ReduceOp.MAX)
+        return mine.tolist()
+
+    rounds = []
+    for variant in options.variants:
+        steps(variant, 4)  # buckets rebuilt, warm starts made
+    for number in range(options.rounds):
+        one = {"compute alone": timed(lambda: alone(options.steps))}
+        for variant in options.variants:
+            one[variant] = timed(lambda: steps(variant, options.steps))
+        rounds.append(one)
+        if dist.get_rank() == 0:
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    if dist.get_rank() == 0:
+        print("ROUNDS " + json.dumps(rounds), flush=True)
+    dist.barrier()
+    os._exit(0)  # gloo's threads may hang at exit where the interpreter's end is not theirs
+
+
+def middle(values, share):
+    """Quantiles that hold this share of the values between them."""
+    ordered = sorted(values)
+    cut = (1 - share) / 2 * (len(ordered) - 1)
+    return ordered[round(cut)], ordered[round(len(ordered) - 1 - cut)]
+
+
+def summary(rounds, options):
+    first = options.variants[0]
+    rows = []
+    for name in rounds[0]:
+        seconds = [one[name][0] / options.steps for one in rounds]
+        ratios = [one[first][0] / one[name][0] for one in rounds]
+        cpu = [one[name][1] / one[first][1] for one in rounds]
+        low, high = middle(ratios, 0.8)
+        rows.append({
+            "variant": name,
+            "samples_per_second": options.batch * options.hosts / statistics.median(seconds),
+            "speedup": statistics.median(ratios), "speedup_low": low, "speedup_high": high,
+            "cpu": statistics.median(cpu),
+            "sent_megabytes": statistics.median(one[name][2] for one in rounds) / options.steps / 1e6,
+        })  # fmt: skip
+    return rows
+
+
+def show(rows, options):
+    print(f"{options.hosts} hosts, {options.rate}, model {options.model}, batch {options.batch} per host, {options.rounds} rounds\n")
+    print(f"| variant | samples/s | x {options.variants[0]} [middle 80 %] | CPU x | MB sent per host and step |\n|---|---|---|---|---|")
+    for row in rows:
+        print(f"| {row['variant']} | {row['samples_per_second']:.1f} | {row['speedup']:.2f} [{row['speedup_low']:.2f}-{row['speedup_high']:.2f}] "
+              f"| {row['cpu']:.2f} | {row['sent_megabytes']:.3f} |")  # fmt: skip
+
+
+def run_on_loopback(command, options):
+    environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000),
+                       WORLD_SIZE=str(options.hosts), GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # fmt: skip
+    processes = [
+        subprocess.Popen(command, env=dict(environment, RANK=str(i)), text=True, stdout=subprocess.PIPE if i == 0 else subprocess.DEVNULL)
+        for i in range(options.hosts)
+    ]
+    try:
+        said = processes[0].communicate(timeout=options.timeout)[0]
+    except subprocess.TimeoutExpired:
+        raise shaped.Trouble(f"the processes take longer than {options.timeout} seconds") from None
+    finally:
+        for process in processes:
+            process.kill()
+    return said
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares stock DDP, torch's hooks and Laconic, interleaved.")
+    parser.add_argument("--hosts", type=int, default=4, help="how many (4)")
+    parser.add_argument("--rate", default="100mbit", help=f"of every link: {', '.join(shaped.RATES)}, none or loopback (100mbit)")
+    parser.add_argument("--model", choices=MODELS, default="10m", help="how many parameters (10m)")
+    parser.add_argument("--batch", type=int, default=16, help="per host (16)")
+    parser.add_argument("--rounds", type=int, default=8, help="(8)")
+    parser.add_argument("--steps", type=int, default=1, help="in a round (1)")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; the first is what others are compared with")
+    parser.add_argument("--timeout", type=float, default=3600, help="seconds (3600)")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.variants = [v.strip() for v in options.variants.split(",")]
+    if options.worker:
+        return work(options)
+    # Freed blocks stay mapped, for everybody alike: page faults would hide what is compared.
+    os.environ["GLIBC_TUNABLES"] = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736:glibc.malloc.top_pad=67108864"
+    command = [sys.executable, os.path.abspath(__file__), "--worker", *sys.argv[1:]]
+    shaped.stop_on_signals()
+    try:
+        if options.rate == "loopback":
+            said = run_on_loopback(command, options)
+        else:
+            with shaped.Hosts(options.hosts, None if options.rate == "none" else options.rate) as hosts:
+                said = hosts.run(command, options.timeout)
+        lines = [line for line in said.splitlines() if line.startswith("ROUNDS ")]
+        if not lines:
+            raise shaped.Trouble(f"rank 0 has no figures; it said:\n{said.strip()}")
+    except shaped.Trouble as trouble:
+        print(f"ddp: {trouble}", file=sys.stderr)
+        return 1
+    rows = summary(json.loads(lines[0][len("ROUNDS "):]), options)
+    if options.json:
+        print(json.dumps({"hosts": options.hosts, "rate": options.rate, "model": options.model, "batch": options.batch,
+                          "rounds": options.rounds, "rows": rows}))  # fmt: skip
+    else:
+        show(rows, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

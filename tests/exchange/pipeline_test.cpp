@@ -123,7 +123,7 @@ TEST(Pipeline, EveryWayToSubmitIsTheSameStep) {
 TEST(Pipeline, ManyShortStepsEachWithAllTheirParts) {
   const Job job{.op = "identity", .exchange = "gather", .ranks = 2};
   expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
-    Setup setup = setup_of(job, transport);
+    laconic::Setup setup = setup_of(job, transport);
     setup.unit_bytes = 1;
     setup.engine = Engine::thread;
     const auto aggregator = make_aggregator(job.exchange, std::move(setup));

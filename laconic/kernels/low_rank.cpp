@@ -17,7 +17,10 @@
 #define LACONIC_KERNELS_LOW_RANK_ONCE
 namespace laconic::kernels {
 constexpr std::size_t kDotLanes = 16;
-constexpr std::size_t kRows = 4;  // that are added to a factor's sums between two loads of these
+constexpr std::size_t kRows = 8;     // that are added to a factor's sums between two loads of these
+constexpr std::size_t kDotRows = 3;  // of the matrix that share the loads of a factor's columns
+constexpr std::size_t kStretch =
+    1024;  // of a row that stays in the first-level cache for all columns
 }  // namespace laconic::kernels
 #endif
 
@@ -27,57 +30,111 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using F32 = hn::CappedTag<float, kDotLanes>;
 
-// Lane sums of `row` times each of kColumns columns that lie `stride` apart. `count` is a multiple
-// of 16.
-template <std::size_t kColumns>
-HWY_INLINE void dot_some(const float* row, const float* columns, std::size_t stride,
-                         std::size_t count, float* lanes) {
+// Adds to the lane sums of kCount rows times kColumns columns, both `stride` apart. `count` is a
+// multiple of 16. A row's sums of one column lie `apart` after those of the row before.
+template <std::size_t kCount, std::size_t kColumns>
+HWY_INLINE void dot_some(const float* rows, const float* columns, std::size_t stride,
+                         std::size_t count, std::size_t apart, float* lanes) {
   const F32 d;
   constexpr std::size_t kWidth = hn::MaxLanes(F32()), kVectors = kDotLanes / kWidth;
-  hn::Vec<F32> sums[kColumns][kVectors];
-  for (auto& column : sums)
-    for (auto& sum : column) sum = hn::Zero(d);
+  hn::Vec<F32> sums[kCount][kColumns][kVectors];
+  const auto at = [&](std::size_t r, std::size_t c, std::size_t v) {
+    return lanes + r * apart + c * kDotLanes + v * kWidth;
+  };
+  for (std::size_t r = 0; r < kCount; ++r)
+    for (std::size_t c = 0; c < kColumns; ++c)
+      for (std::size_t v = 0; v < kVectors; ++v) sums[r][c][v] = hn::LoadU(d, at(r, c, v));
   for (std::size_t i = 0; i < count; i += kDotLanes)
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const auto x = hn::LoadU(d, row + i + v * kWidth);
+      hn::Vec<F32> y[kColumns];
       for (std::size_t c = 0; c < kColumns; ++c)
-        sums[c][v] =
-            hn::Add(sums[c][v], hn::Mul(x, hn::LoadU(d, columns + c * stride + i + v * kWidth)));
+        y[c] = hn::LoadU(d, columns + c * stride + i + v * kWidth);
+      for (std::size_t r = 0; r < kCount; ++r) {
+        const auto x = hn::LoadU(d, rows + r * stride + i + v * kWidth);
+        for (std::size_t c = 0; c < kColumns; ++c)
+          sums[r][c][v] = hn::Add(sums[r][c][v], hn::Mul(x, y[c]));
+      }
     }
-  for (std::size_t c = 0; c < kColumns; ++c)
-    for (std::size_t v = 0; v < kVectors; ++v)
-      hn::StoreU(sums[c][v], d, lanes + c * kDotLanes + v * kWidth);
+  for (std::size_t r = 0; r < kCount; ++r)
+    for (std::size_t c = 0; c < kColumns; ++c)
+      for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][c][v], d, at(r, c, v));
 }
 
-void dot_run(const float* row, const float* columns, std::size_t stride, std::size_t rank,
-             std::size_t count, float* lanes) {
-  for (; rank >= 2; rank -= 2, columns += 2 * stride, lanes += 2 * kDotLanes)
-    dot_some<2>(row, columns, stride, count, lanes);
-  if (rank > 0) dot_some<1>(row, columns, stride, count, lanes);
+template <std::size_t kCount>
+HWY_INLINE void dot_rows(const float* rows, const float* columns, std::size_t stride,
+                         std::size_t rank, std::size_t count, float* lanes) {
+  for (std::size_t from = 0; from < count; from += kStretch) {
+    const std::size_t some = HWY_MIN(kStretch, count - from);
+    std::size_t k = 0;
+    for (; k + 2 <= rank; k += 2)
+      dot_some<kCount, 2>(rows + from, columns + k * stride + from, stride, some, rank * kDotLanes,
+                          lanes + k * kDotLanes);
+    if (k < rank)
+      dot_some<kCount, 1>(rows + from, columns + k * stride + from, stride, some, rank * kDotLanes,
+                          lanes + k * kDotLanes);
+  }
+}
+
+// lanes[(r * rank + k) * 16 ...] += lane sums of row r times column k, for kDotRows rows or one.
+void dot_run(const float* rows, std::size_t some, const float* columns, std::size_t stride,
+             std::size_t rank, std::size_t count, float* lanes) {
+  if (some == kDotRows)
+    dot_rows<kDotRows>(rows, columns, stride, rank, count, lanes);
+  else
+    dot_rows<1>(rows, columns, stride, rank, count, lanes);
+}
+
+// sum + w[0] * rows[0] + w[1] * rows[1] and so on, in this order.
+template <class V>
+HWY_INLINE V add_weighted(V sum, const float* w, V a, V b, V c, V e) {
+  const F32 d;
+  sum = hn::Add(sum, hn::Mul(hn::Set(d, w[0]), a));
+  sum = hn::Add(sum, hn::Mul(hn::Set(d, w[1]), b));
+  sum = hn::Add(sum, hn::Mul(hn::Set(d, w[2]), c));
+  return hn::Add(sum, hn::Mul(hn::Set(d, w[3]), e));
 }
 
 // sums[k * cols + i] += weights[k * kRows + r] * rows[r * cols + i], for r in turn.
 void add_rows_run(const float* rows, std::size_t cols, const float* weights, std::size_t rank,
                   float* sums) {
+  static_assert(kRows == 8);
   const F32 d;
   std::size_t i = 0;
   for (; i + hn::Lanes(d) <= cols; i += hn::Lanes(d)) {
-    const auto a = hn::LoadU(d, rows + i), b = hn::LoadU(d, rows + cols + i);
-    const auto c = hn::LoadU(d, rows + 2 * cols + i), e = hn::LoadU(d, rows + 3 * cols + i);
+    const auto row = [&](std::size_t r) { return hn::LoadU(d, rows + r * cols + i); };
+    const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+    const auto r4 = row(4), r5 = row(5), r6 = row(6), r7 = row(7);
     for (std::size_t k = 0; k < rank; ++k) {
       const float* w = weights + k * kRows;
-      auto sum = hn::LoadU(d, sums + k * cols + i);
-      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[0]), a));
-      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[1]), b));
-      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[2]), c));
-      sum = hn::Add(sum, hn::Mul(hn::Set(d, w[3]), e));
-      hn::StoreU(sum, d, sums + k * cols + i);
+      auto sum = add_weighted(hn::LoadU(d, sums + k * cols + i), w, r0, r1, r2, r3);
+      hn::StoreU(add_weighted(sum, w + 4, r4, r5, r6, r7), d, sums + k * cols + i);
     }
   }
   for (; i < cols; ++i)
     for (std::size_t k = 0; k < rank; ++k)
       for (std::size_t r = 0; r < kRows; ++r)
         sums[k * cols + i] += weights[k * kRows + r] * rows[r * cols + i];
+}
+
+// out[i] = 0 + weights[k] * columns[k * stride + i], for k in turn, and m[i] = c * (m[i] - out[i]).
+void expand_run(const float* columns, std::size_t stride, const float* weights, std::size_t rank,
+                std::size_t count, float c, float* m, float* out) {
+  const F32 d;
+  const auto factor = hn::Set(d, c);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    auto sum = hn::Zero(d);
+    for (std::size_t k = 0; k < rank; ++k)
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, weights[k]), hn::LoadU(d, columns + k * stride + i)));
+    hn::StoreU(sum, d, out + i);
+    hn::StoreU(hn::Mul(factor, hn::Sub(hn::LoadU(d, m + i), sum)), d, m + i);
+  }
+  for (; i < count; ++i) {
+    float sum = 0;
+    for (std::size_t k = 0; k < rank; ++k) sum += weights[k] * columns[k * stride + i];
+    out[i] = sum;
+    m[i] = c * (m[i] - sum);
+  }
 }
 
 // out[i] += weights[k] * columns[k * stride + i], for k in turn.
@@ -105,6 +162,7 @@ namespace kernels {
 HWY_EXPORT(dot_run);
 HWY_EXPORT(add_rows_run);
 HWY_EXPORT(add_columns_run);
+HWY_EXPORT(expand_run);
 
 }  // namespace kernels
 
@@ -117,23 +175,36 @@ constexpr std::size_t kSome = 16;      // columns of a factor that are done at a
 constexpr std::size_t kRowBlock = 64;  // rows whose sum is made apart: rounding stays small
 constexpr double kDependent = 1e-6;    // more than float32 leaves of a column that depends
 
-// One row of the matrix with every column of `right`.
-void multiply_row(const float* row, const MatrixShape& shape, const float* right, std::size_t at,
-                  float* left) {
+// `count` rows of the matrix from row `at` on, kDotRows or one, with every column of `right`.
+void multiply_rows(const float* rows, std::size_t count, const MatrixShape& shape,
+                   const float* right, std::size_t at, float* left) {
   const std::size_t whole = shape.cols / kDotLanes * kDotLanes;
-  float lanes[kSome * kDotLanes];
+  float lanes[kernels::kDotRows * kSome * kDotLanes];
   for (std::size_t from = 0; from < shape.rank; from += kSome) {
     const std::size_t some = std::min(kSome, shape.rank - from);
+    std::fill_n(lanes, count * some * kDotLanes, 0.0F);
     HWY_DYNAMIC_DISPATCH(kernels::dot_run)
-    (row, right + from * shape.cols, shape.cols, some, whole, lanes);
-    for (std::size_t k = 0; k < some; ++k) {
-      double sum = 0;
-      for (std::size_t lane = 0; lane < kDotLanes; ++lane) sum += lanes[k * kDotLanes + lane];
-      const float* column = right + (from + k) * shape.cols;
-      for (std::size_t i = whole; i < shape.cols; ++i)
-        sum += static_cast<double>(row[i]) * column[i];
-      left[(from + k) * shape.rows + at] = static_cast<float>(sum);
-    }
+    (rows, count, right + from * shape.cols, shape.cols, some, whole, lanes);
+    for (std::size_t r = 0; r < count; ++r)
+      for (std::size_t k = 0; k < some; ++k) {
+        const float* sums = lanes + (r * some + k) * kDotLanes;
+        double sum = 0;
+        for (std::size_t lane = 0; lane < kDotLanes; ++lane) sum += sums[lane];
+        const float *column = right + (from + k) * shape.cols, *row = rows + r * shape.cols;
+        for (std::size_t i = whole; i < shape.cols; ++i)
+          sum += static_cast<double>(row[i]) * column[i];
+        left[(from + k) * shape.rows + at + r] = static_cast<float>(sum);
+      }
+  }
+}
+
+// Rows [first, last) of the matrix with every column of `right`.
+void multiply_some(const float* matrix, const MatrixShape& shape, const float* right,
+                   std::size_t first, std::size_t last, float* left) {
+  while (first < last) {
+    const std::size_t count = last - first >= kernels::kDotRows ? kernels::kDotRows : 1;
+    multiply_rows(matrix + first * shape.cols, count, shape, right, first, left);
+    first += count;
   }
 }
 
@@ -191,15 +262,15 @@ void project_out(std::span<const double> columns, std::span<double> x) {
 
 void multiply(std::span<const float> matrix, const MatrixShape& shape, std::span<const float> right,
               std::span<float> left) {
-  for (std::size_t row = 0; row < shape.rows; ++row)
-    multiply_row(matrix.data() + row * shape.cols, shape, right.data(), row, left.data());
+  multiply_some(matrix.data(), shape, right.data(), 0, shape.rows, left.data());
 }
 
 void mix_and_multiply(const Floats& fresh, float b, std::span<const float> kept,
                       const MatrixShape& shape, std::span<const float> right,
                       std::span<float> matrix, std::span<float> left) {
-  // As many rows at a time as stay in the first-level cache until they are multiplied.
-  const std::size_t rows = std::max<std::size_t>(kBlock / std::max<std::size_t>(shape.cols, 1), 1);
+  // As many rows at a time as stay in the caches until they are multiplied.
+  const std::size_t rows =
+      std::max<std::size_t>(kBlock / std::max<std::size_t>(shape.cols, 1), kernels::kDotRows);
   float buffer[kBlock];
   for (std::size_t row = 0; row < shape.rows; row += rows) {
     const std::size_t last = std::min(shape.rows, row + rows), end = last * shape.cols;
@@ -209,8 +280,7 @@ void mix_and_multiply(const Floats& fresh, float b, std::span<const float> kept,
                    matrix.subspan(from, count));
     }
     if (shape.rank == 0) continue;
-    for (std::size_t r = row; r < last; ++r)
-      multiply_row(matrix.data() + r * shape.cols, shape, right.data(), r, left.data());
+    multiply_some(matrix.data(), shape, right.data(), row, last, left.data());
   }
 }
 
@@ -237,9 +307,16 @@ void expand(std::span<const float> left, std::span<const float> right, const Mat
   for (std::size_t done = 0; done < product.size();) {
     const std::size_t row = (from + done) / shape.cols, col = (from + done) % shape.cols;
     const auto part = product.subspan(done, std::min(product.size() - done, shape.cols - col));
-    std::ranges::fill(part, 0.0F);
-    add_row_of_product(left.data(), right.data(), shape, row, col, 1, part);
-    kernels::difference(c, m + done, part.data(), {m + done, part.size()});
+    if (shape.rank <= kSome) {
+      float weights[kSome];
+      for (std::size_t k = 0; k < shape.rank; ++k) weights[k] = left[k * shape.rows + row];
+      HWY_DYNAMIC_DISPATCH(kernels::expand_run)
+      (right.data() + col, shape.cols, weights, shape.rank, part.size(), c, m + done, part.data());
+    } else {
+      std::ranges::fill(part, 0.0F);
+      add_row_of_product(left.data(), right.data(), shape, row, col, 1, part);
+      kernels::difference(c, m + done, part.data(), {m + done, part.size()});
+    }
     done += part.size();
   }
 }

@@ -16,7 +16,6 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-os.environ.setdefault("LACONIC_LIBRARY", "")
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[name] = "1"
 os.environ["MASTER_ADDR"] = "127.0.0.1"

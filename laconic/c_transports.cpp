@@ -1,4 +1,5 @@
-// The C ABI: how ranks reach each other, by callbacks of the host's, as threads, over MPI.
+// The C ABI: how ranks reach each other, by callbacks of the host's, as threads, over MPI
+// and sockets.
 #include <stdexcept>
 
 #include "laconic/c_guard.h"
@@ -111,6 +112,27 @@ laconic_status laconic_mpi_transport(int fortran_communicator, double timeout_se
   return create(transport, "transport", [&] {
     const MpiOptions options{.timeout_seconds = need_timeout(timeout_seconds)};
     return laconic_transport{make_mpi_transport(fortran_communicator, options)};
+  });
+}
+
+laconic_status laconic_sockets_transport(int rank, int size, const int* descriptors,
+                                         laconic_transport** transport) {
+  return create(transport, "transport", [&] {
+    const std::span<const int> all(&need(descriptors, "descriptors"),
+                                   static_cast<std::size_t>(std::max(size, 0)));
+    return laconic_transport{make_sockets_transport(rank, size, all)};
+  });
+}
+
+laconic_status laconic_sockets_join(int rank, int size, const char* host, int port,
+                                    const char* token, double timeout_seconds,
+                                    laconic_transport** transport) {
+  return create(transport, "transport", [&] {
+    Meeting meeting{.port = port,
+                    .token = token ? token : "",
+                    .timeout_seconds = need_timeout(timeout_seconds)};
+    if (host) meeting.host = host;
+    return laconic_transport{join_sockets(rank, size, meeting)};
   });
 }
 

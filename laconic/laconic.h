@@ -23,6 +23,7 @@
 #include "laconic/transports/callbacks.h"
 #include "laconic/transports/modelled.h"
 #include "laconic/transports/mpi.h"
+#include "laconic/transports/sockets.h"
 #include "laconic/transports/threads.h"
 #include "laconic/version.h"
 

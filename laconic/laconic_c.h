@@ -353,6 +353,20 @@ LACONIC_API void laconic_thread_group_free(laconic_thread_group* group);
 LACONIC_API laconic_status laconic_mpi_transport(int fortran_communicator, double timeout_seconds,
                                                  laconic_transport** transport);
 
+// Ranks as processes over stream sockets, TCP or UNIX, that the caller has connected:
+// descriptors[i] leads to rank i, -1 for this rank's own. They are taken over, and closed by the
+// transport, when this succeeds; else they stay the caller's.
+LACONIC_API laconic_status laconic_sockets_transport(int rank, int size, const int* descriptors,
+                                                     laconic_transport** transport);
+
+// Ranks as processes that find each other: rank 0 listens at host:port (NULL: 127.0.0.1), the
+// others go there, and every rank listens at the address by which it reaches rank 0 until all have
+// come. token is what all ranks of a run share, a job's number for example (NULL: none); others are
+// turned away. All ranks call this, and wait for each other up to timeout_seconds (0: 60).
+LACONIC_API laconic_status laconic_sockets_join(int rank, int size, const char* host, int port,
+                                                const char* token, double timeout_seconds,
+                                                laconic_transport** transport);
+
 // ---- Methods: a recipe at work on one rank ----
 
 // One tensor of the model. In all functions "per tensor" means an array of as many pointers as the

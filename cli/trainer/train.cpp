@@ -11,7 +11,7 @@
 #include "cli/trainer/progress.h"
 #include "cli/trainer/summaries.h"
 #include "laconic/base/errors.h"
-#include "laconic/transports/mpi.h"
+#include "laconic/transports/launch.h"
 
 namespace laconic::cli {
 namespace {
@@ -114,50 +114,66 @@ std::optional<Obstacle> obstacle_of(F f) {
   }
 }
 
-[[noreturn]] void end_all(MpiSession& session, const Obstacle& obstacle) {
+void say(const Obstacle& obstacle) {
   fmt::print(stderr, "laconic: {}\n", printable(obstacle.message));
   std::fflush(nullptr);
-  session.abort(static_cast<int>(obstacle.status));
 }
 
-// Whether some rank cannot go on: all hear of the first, and rank 0 says it and ends all.
-bool some_cannot(const std::optional<Obstacle>& mine, double timeout_seconds, Transport& transport,
-                 MpiSession& session) {
-  const auto first = first_obstacle(mine, transport, timeout_seconds);
-  if (first && transport.rank() == 0) end_all(session, *first);
-  return first.has_value();
+// If some rank cannot go on, all hear of the first; rank 0 says it, and all end.
+void end_if_some_cannot(const std::optional<Obstacle>& mine, double timeout_seconds,
+                        Membership& among) {
+  const auto first = first_obstacle(mine, among.transport(), timeout_seconds);
+  if (!first) return;
+  if (among.transport().rank() == 0) say(*first);
+  among.end_together(static_cast<int>(first->status));
 }
 
 // What is wrong with the run all ranks find at the same time, and rank 0 says it.
-bool found_by_all(const Obstacle& failure, Transport& transport, MpiSession& session) {
+void end_if_found_by_all(const Obstacle& failure, Membership& among) {
   constexpr double kTogether = 10;  // seconds
-  if (failure.status != Status::usage) return false;
+  if (failure.status != Status::usage) return;
   try {
-    return some_cannot(failure, kTogether, transport, session);
+    end_if_some_cannot(failure, kTogether, among);
   } catch (const Error&) {  // the others have not found it
-    return false;
   }
 }
 
-// This process is one of those that mpirun started. What keeps one of them from starting may be
-// wrong on its machine alone. Later a rank that fails says why and ends all.
-void run_on_mpi(Options options) {
-  MpiSession session;
-  const auto transport = make_mpi_transport();
+// This process is one rank of several. What keeps one of them from starting may be wrong on its
+// machine alone. Later a rank that fails says why and ends all.
+void run_among(Options options, const Launch& launch) {
+  const auto among = launch.join(options.settings.timeout_seconds);
+  Transport& transport = among->transport();
   trainer::Data data;
-  const auto obstacle = obstacle_of([&] { data = prepare(options, transport.get()); });
-  if (some_cannot(obstacle, options.settings.timeout_seconds, *transport, session)) return;
-  auto failure = obstacle_of([&] { run_on(options, data, transport.get()); });
-  if (!failure || found_by_all(*failure, *transport, session)) return;
-  if (transport->rank() != 0)
-    failure->message = fmt::format("rank {}: {}", transport->rank(), failure->message);
-  end_all(session, *failure);
+  const auto obstacle = obstacle_of([&] { data = prepare(options, &transport); });
+  end_if_some_cannot(obstacle, options.settings.timeout_seconds, *among);
+  auto failure = obstacle_of([&] { run_on(options, data, &transport); });
+  if (!failure) return;
+  end_if_found_by_all(*failure, *among);
+  const std::string reason = failure->message;
+  if (transport.rank() != 0)
+    failure->message = fmt::format("rank {}: {}", transport.rank(), reason);
+  say(*failure);
+  among->end_all(static_cast<int>(failure->status), reason);
+}
+
+std::string launch_names() {
+  std::string names;
+  for (const Launch& launch : launches().all()) names += launch.name + " ";
+  return names;
+}
+
+std::string transport_help() {
+  std::string help = "threads";
+  for (const Launch& launch : launches().all()) help += ", or " + launch.name + ": " + launch.how;
+  return help;
 }
 
 void run(Options options) {
-  if (options.transport == "mpi") return run_on_mpi(std::move(options));
+  if (const Launch* launch = launches().find(options.transport))
+    return run_among(std::move(options), *launch);
   if (options.transport != "threads")
-    throw UsageError("no transport '" + options.transport + "' to train on; known: mpi threads");
+    throw UsageError("no transport '" + options.transport +
+                     "' to train on; known: " + launch_names() + "threads");
   const trainer::Data data = prepare(options, nullptr);
   run_on(options, data, nullptr);
 }
@@ -198,9 +214,7 @@ const RegisterCommand command{{
                          "nesterov:0.9,lr=0.7");
           app.add_option("--topology", o->topology, "Who mixes with whom: ring, torus:2x4, ...");
           o->settings_for = add_training_options(app, o->data, o->settings);
-          app.add_option("--transport", o->transport,
-                         "threads, or mpi: each process that mpirun starts is a worker")
-              ->capture_default_str();
+          app.add_option("--transport", o->transport, transport_help())->capture_default_str();
           app.add_option("--seed", o->settings.seed, "Same seed, same run")->capture_default_str();
           app.add_option("--out", o->output.folder,
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");

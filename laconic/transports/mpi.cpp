@@ -3,12 +3,11 @@
 #include "laconic/transports/mpi.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "laconic/transports/attempts.h"
-#include "laconic/transports/loss.h"
 #include "laconic/transports/mpi_wire.h"
+#include "laconic/transports/peers.h"
 
 namespace laconic {
 namespace {
@@ -48,12 +47,11 @@ struct Flight : Transfer::State {
 class Mpi : public Transport {
  public:
   Mpi(MPI_Comm of, const MpiOptions& options)
-      : options_(options), wire_(std::make_unique<mpi::Wire>(of, options.timeout_seconds)) {
-    const auto n = static_cast<std::size_t>(size());
-    numbers_.resize(n);
-    left_.resize(n);
-    held_of_.resize(n);
-    needs_.resize(n, kNobody);
+      : options_(options),
+        wire_(std::make_unique<mpi::Wire>(of, options.timeout_seconds)),
+        peers_(rank(), size()),
+        held_of_(static_cast<std::size_t>(size())),
+        numbers_(held_of_.size()) {
     int level = MPI_THREAD_SINGLE;
     mpi::check(MPI_Query_thread(&level), "MPI_Query_thread");
     any_thread_ = level >= MPI_THREAD_SERIALIZED;
@@ -61,8 +59,9 @@ class Mpi : public Transport {
 
   ~Mpi() override {
     cancel_all();
-    tell_all(
-        {.kind = Head::Kind::leave, .tag = {}, .sequence = static_cast<std::uint64_t>(blames_)});
+    tell_all({.kind = Head::Kind::leave,
+              .tag = {},
+              .sequence = static_cast<std::uint64_t>(peers_.blames())});
     mpi::bury(std::move(wire_));
   }
 
@@ -87,26 +86,7 @@ class Mpi : public Transport {
   void idle(Clock::time_point until) override { patience_.pause(until); }
 
   TransportError lost(Transfer& transfer, const Deadline& deadline) override {
-    const std::vector<int> senders = outstanding(transfer, true);
-    const std::vector<int> ranks = senders.empty() ? outstanding(transfer, false) : senders;
-    const std::string what = (senders.empty() ? "to receive " : "to send ") + deadline.within();
-    std::set<int> lost;
-    for (const int rank : ranks) lost.insert(behind(rank));
-    const int one = lost.empty() ? kNobody : *lost.begin();
-    blames_ = one;
-    if (lost.size() == 1)
-      return lost_error({.lost = one,
-                         .left = left_[at(one)],
-                         .peer = std::ranges::count(ranks, one) ? one : ranks.front(),
-                         .rank = rank(),
-                         .what = what},
-                        deadline.operation);
-    std::vector<std::string> names;
-    for (const int rank : lost) names.push_back("rank " + std::to_string(rank));
-    return TransportError(join(names) + " do not answer: rank " + std::to_string(rank()) +
-                              " waits for them " + what + " (" + std::string(deadline.operation) +
-                              ")",
-                          one);
+    return peers_.lost(awaited(transfer), deadline);
   }
 
  protected:
@@ -150,12 +130,13 @@ class Mpi : public Transport {
     }
     try {
       attempts_.check(transfer.tag().attempt);
-      check_left(transfer);
+      if (peers_.any_left()) peers_.check_left(awaited(transfer), transfer.operation);
     } catch (const TransportError& error) {
-      blames_ = error.rank();
+      peers_.blame(error.rank());
       throw;
     }
-    if (!flight.reported && is_late(flight)) report(transfer, flight);
+    if (!flight.reported && Clock::now() >= peers_.late_at(flight.began, transfer.due))
+      report(transfer, flight);
     return false;
   }
 
@@ -215,7 +196,7 @@ class Mpi : public Transport {
     flight.values = {};
     flight.error = nullptr;
     flight.reported = false;
-    blames_ = kNobody;
+    peers_.blame(kNobody);
     flight.began = Clock::now();
     return flight;
   }
@@ -278,7 +259,7 @@ class Mpi : public Transport {
 
   void hear(const Arrived& arrived) {
     const auto& [from, head, rides] = arrived;
-    needs_[at(from)] = kNobody;
+    peers_.heard_of(from);
     switch (head.kind) {
       case Head::Kind::message:
         return hear_message(arrived);
@@ -287,10 +268,10 @@ class Mpi : public Transport {
       case Head::Kind::poison:
         return attempts_.poison(verdict(arrived));
       case Head::Kind::leave:
-        left_[at(from)] = true;
+        peers_.leaves(from);
         [[fallthrough]];
       case Head::Kind::report:
-        if (head.sequence < at(size())) needs_[at(from)] = static_cast<int>(head.sequence);
+        peers_.waits(from, head.sequence);
     }
   }
 
@@ -397,56 +378,31 @@ class Mpi : public Transport {
     flight.values = {};
   }
 
-  // Who has not sent, or has not received, what the transfer waits for.
-  static std::vector<int> outstanding(Transfer& transfer, bool incoming) {
+  static Awaited awaited(Transfer& transfer) {
     auto& flight = transfer.state<Flight>();
-    std::vector<int> ranks;
-    if (incoming)
-      for (std::size_t i = 0; i < flight.ins.size(); ++i)
-        if (!flight.ins[i].matched) ranks.push_back(transfer.receives[i].from);
-    for (std::size_t i = 0; i < flight.requests.size(); ++i)
-      if (flight.requests[i] != MPI_REQUEST_NULL && (flight.peers[i] < 0) == incoming)
-        ranks.push_back(incoming ? -1 - flight.peers[i] : flight.peers[i]);
-    return ranks;
-  }
-
-  void check_left(Transfer& transfer) const {
-    if (std::ranges::none_of(left_, [](bool left) { return left; })) return;
-    for (const bool incoming : {true, false})
-      for (const int peer : outstanding(transfer, incoming))
-        if (left_[at(peer)])
-          throw lost_error({.lost = behind(peer),
-                            .left = left_[at(behind(peer))],
-                            .peer = peer,
-                            .rank = rank(),
-                            .what = incoming ? "to send" : "to receive"},
-                           transfer.operation);
-  }
-
-  // Time to say for whom this rank waits: soon others give up, or one of them has said so.
-  bool is_late(const Flight& flight) const {
-    const std::chrono::duration<double> budget = flight.transfer->due - flight.began;
-    const std::chrono::duration<double> left = flight.transfer->due - Clock::now();
-    return left.count() <= std::min(5.0, budget.count() / 2) ||
-           std::ranges::any_of(needs_, [](int peer) { return peer != kNobody; });
+    Awaited awaited;
+    for (std::size_t i = 0; i < flight.ins.size(); ++i)
+      if (!flight.ins[i].matched) awaited.senders.push_back(transfer.receives[i].from);
+    for (std::size_t i = 0; i < flight.requests.size(); ++i) {
+      if (flight.requests[i] == MPI_REQUEST_NULL) continue;
+      const int peer = flight.peers[i];
+      peer < 0 ? awaited.senders.push_back(-1 - peer) : awaited.receivers.push_back(peer);
+    }
+    return awaited;
   }
 
   void report(Transfer& transfer, Flight& flight) {
-    std::vector<int> ranks = outstanding(transfer, true);
-    if (ranks.empty()) ranks = outstanding(transfer, false);
-    if (ranks.empty()) return;
+    const Awaited ranks = awaited(transfer);
+    if (ranks.none()) return;
     flight.reported = true;
-    tell_all({.kind = Head::Kind::report, .tag = transfer.tag(), .sequence = at(ranks.front())});
+    tell_all(
+        {.kind = Head::Kind::report, .tag = transfer.tag(), .sequence = at(ranks.first().front())});
   }
 
   // This rank got on after all.
   void take_report_back(Flight& flight) {
     if (std::exchange(flight.reported, false))
       tell_all({.kind = Head::Kind::report, .tag = {}, .sequence = at(size())});
-  }
-
-  int behind(int peer) const {
-    return lost_behind(peer, rank(), size(), [&](int of) { return needs_[at(of)]; });
   }
 
   // Whom it does not reach does not hear it.
@@ -463,17 +419,14 @@ class Mpi : public Transport {
 
   MpiOptions options_;
   std::unique_ptr<mpi::Wire> wire_;
+  Peers peers_;
   bool any_thread_ = true;
   Attempts attempts_;
   std::vector<Flight*> flights_;
   std::vector<Held> held_;
   std::vector<std::size_t> held_of_;    // by rank: how many
   std::vector<std::uint32_t> numbers_;  // by rank: of the next payload to it
-  std::vector<bool> left_;              // by rank
-  // By rank: for whom it has said to wait, or could not go on; not since it was heard of again.
-  std::vector<int> needs_;
   bool reduce_lost_ = false;
-  int blames_ = kNobody;  // whose fault the last error was
   mpi::Patience patience_;
 };
 

@@ -5,6 +5,7 @@
 #include "laconic/transports/modelled.h"
 #include "tests/ranks.h"
 #include "tests/transports/conformance.h"
+#include "tests/transports/sockets.h"
 
 namespace laconic::testing {
 namespace {
@@ -57,6 +58,8 @@ const Kind kKinds[] = {
      [](int size) {
        return wrapped(size, [](auto inner) { return make_faulty_transport(std::move(inner), {}); });
      }},
+    {"sockets", unix_ends},
+    {"tcp", tcp_ends},
 };
 
 class Conformance : public ::testing::TestWithParam<std::tuple<Kind, Check>> {};

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 TIMEOUT = 30.0
-TRANSPORT = "group"
+TRANSPORT = "sockets"
 
 
 def meet(rank: int, size: int, store: str) -> None:

@@ -1,0 +1,192 @@
+"""A recipe at work on one rank: the handles of the C ABI as objects that end when they are closed."""
+
+from __future__ import annotations
+
+import ctypes as c
+import json
+from typing import Any, Sequence
+
+from . import _library as l
+from .errors import TransportError, UsageError
+
+
+class Transport:
+    """A rank's end. ``lost`` is who is known to be at fault, where the library cannot know."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self.lost: int | None = None
+        self.handle: c.c_void_p | None = None
+
+    def close(self) -> None:
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            l.library().transport_free(handle)
+
+
+def pointers(addresses: Sequence[int]) -> Any:
+    return (l.pointer * len(addresses))(*addresses)
+
+
+def recipe_text(
+    name: str, recipe: str | dict[str, Any] | None, options: dict[str, Any], usual: dict[str, Any]
+) -> str:
+    """A recipe by name, file, JSON text or dict, or one made of the options that were given."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if recipe is not None:
+        if given:
+            raise UsageError(f"a recipe and also {' '.join(sorted(given))}; allowed: one or the other")
+        return recipe if isinstance(recipe, str) else json.dumps(recipe)
+    if "rules" in given:
+        given["rules"] = list(given["rules"])
+    return json.dumps({"name": name, **usual, **given})
+
+
+def recipe_of(text: str) -> dict[str, Any]:
+    """A recipe with everything that may be left out. Raises UsageError for one that cannot be."""
+    whole = l.library().fill("recipe_json", text.encode())
+    return dict(json.loads(bytes(whole).rstrip(b"\0")))
+
+
+class Method:
+    """All ranks make one at the same time; it raises on all of them unless they agree."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        recipe: str,
+        tensors: Sequence[tuple[str, Sequence[int]]],
+        start: Sequence[int] | None = None,
+        seed: int = 0,
+        timeout: float = 60,
+        threads: int = 1,
+        unit_bytes: int = 0,
+    ) -> None:
+        self.transport = transport
+        shapes = [(c.c_uint64 * len(shape))(*shape) for _, shape in tensors]
+        names = [name.encode() for name, _ in tensors]
+        listed = [l.Tensor(name, len(shape), shape) for name, shape in zip(names, shapes)]
+        options = l.MethodOptions(
+            recipe=recipe.encode(),
+            tensors=(l.Tensor * len(listed))(*listed),
+            tensor_count=len(listed),
+            start=None if start is None else pointers(start),
+            seed=seed,
+            timeout_seconds=timeout,
+            threads=threads,
+            unit_bytes=unit_bytes,
+        )
+        self._handle: c.c_void_p | None = None
+        self._handle = self._named(l.library().handle, "method_create", transport.handle, c.byref(options))
+
+    def _named(self, function: Any, *arguments: Any) -> Any:
+        """Calls it; an error of the transport names who is lost."""
+        try:
+            return function(*arguments)
+        except TransportError as error:
+            if error.rank is None:
+                error.rank = self.transport.lost
+            raise
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        if self._handle is None:
+            raise UsageError("this state was closed")
+        self._named(getattr(l.library(), function), self._handle, *arguments)
+
+    def _ask(self, function: str, answer: Any) -> Any:
+        self._call(function, c.byref(answer))
+        return answer.value
+
+    @property
+    def averages_gradients(self) -> bool:
+        return bool(self._ask("averages_gradients", c.c_int()))
+
+    @property
+    def residual_norm(self) -> float:
+        return float(self._ask("residual_norm", c.c_double()))
+
+    @property
+    def set_back(self) -> bool:
+        return bool(self._ask("set_back", c.c_int()))
+
+    # Steps, part by part.
+
+    def begin(self, step: int, lr: float, scale: float, parameters: Sequence[int] | None) -> None:
+        self._call("begin", self._step(step, lr, scale, parameters))
+
+    def submit(self, tensors: Sequence[int], arrays: Sequence[int], dtype: int) -> None:
+        numbers = (l.size_t * len(tensors))(*tensors)
+        self._call("submit", numbers, pointers(arrays), None, len(tensors), dtype, None)
+
+    def finish(self) -> l.Stats:
+        stats = l.Stats()
+        self._call("finish", c.byref(stats))
+        return stats
+
+    def commit(self) -> None:
+        self._call("commit")
+
+    def rollback(self) -> None:
+        self._call("rollback")
+
+    def abort(self, why: str) -> None:
+        self._call("abort", why.encode())
+
+    # Steps around an update.
+
+    def before_update(self, parameters: Any, gradients: Any, step: int, lr: float) -> l.Stats:
+        stats = l.Stats()
+        self._call("before_update", parameters, gradients, self._step(step, lr), c.byref(stats))
+        return stats
+
+    def after_update(self, parameters: Any, step: int, lr: float, momentum: Any = None) -> l.Stats:
+        return self._update("after_update", parameters, step, lr, momentum)
+
+    def finish_round(self, parameters: Any, step: int, lr: float, momentum: Any = None) -> l.Stats:
+        return self._update("finish_round", parameters, step, lr, momentum)
+
+    def _update(self, function: str, parameters: Any, step: int, lr: float, momentum: Any) -> l.Stats:
+        stats = l.Stats()
+        self._call(function, parameters, self._step(step, lr, momentum=momentum), c.byref(stats))
+        return stats
+
+    @staticmethod
+    def _step(step: int, lr: float, scale: float = 1, parameters: Any = None, momentum: Any = None) -> Any:
+        told = l.Step(step=step, lr=lr, scale=scale)
+        if parameters is not None:
+            told.parameters = pointers(parameters)
+        if momentum is not None:
+            told.momentum = pointers(momentum)
+        return c.byref(told)
+
+    # What is remembered.
+
+    def save(self, parameters: Any = None) -> bytearray:
+        if self._handle is None:
+            raise UsageError("this state was closed")
+        return l.library().fill("method_save", self._handle, parameters)
+
+    def load(self, state: bytes, parameters: Any = None) -> None:
+        self._call("method_load", c.cast(c.c_char_p(state), l.pointer), len(state), 0, parameters)
+
+    def get(self, name: str, address: int, count: int) -> None:
+        self._call("state_get", name.encode(), address, count)
+
+    def set_transport(self, transport: Transport) -> None:
+        self._call("method_set_transport", transport.handle)
+        self.transport.close()
+        self.transport = transport
+
+    def close(self) -> None:
+        """Leaves: a step under way ends on all ranks."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            l.library().method_free(handle)
+        self.transport.close()
+
+
+def redistributed(states: Sequence[bytes], ranks: int, rank: int) -> bytes:
+    """What this rank of ``ranks`` is to load, of what as many ranks as there are states have saved."""
+    addresses = pointers([c.cast(c.c_char_p(state), l.pointer).value or 0 for state in states])
+    sizes = (l.size_t * len(states))(*map(len, states))
+    return bytes(l.library().fill("states_redistribute", addresses, sizes, len(states), ranks, rank))

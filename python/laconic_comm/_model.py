@@ -1,0 +1,88 @@
+"""A model as the library sees it: names, shapes as they lie in memory, addresses."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+import torch
+
+from . import _library as l
+from .errors import UsageError
+
+DTYPES = {torch.float32: l.FLOAT32, torch.float16: l.FLOAT16, torch.bfloat16: l.BFLOAT16}
+
+
+def memory_shape(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """The extents from the one with the largest stride on; None for entries that overlap or lie apart.
+
+    A transposed weight and a channels_last convolution lie in another order than their shapes say,
+    and low-rank exchanges look at matrices.
+    """
+    order = sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d))
+    shape = tuple(tensor.size(d) for d in order)
+    expected = 1
+    for d in reversed(order):
+        if tensor.size(d) != 1 and tensor.stride(d) != expected:
+            return None
+        expected *= tensor.size(d)
+    return shape or (1,)
+
+
+def trained(module: torch.nn.Module, ignored: Iterable[str] = ()) -> dict[str, torch.nn.Parameter]:
+    """The parameters with gradients, by name. Raises UsageError for types the library does not have."""
+    left_out = set(ignored)
+    found = {n: p for n, p in module.named_parameters() if p.requires_grad and n not in left_out}
+    if not found:
+        raise UsageError("the model has no parameter with a gradient")
+    for name, parameter in found.items():
+        if parameter.dtype not in DTYPES:
+            raise UsageError(f"parameter '{name}' is {parameter.dtype}; allowed: float32 float16 bfloat16")
+        if parameter.device.type != "cpu":
+            raise UsageError(f"parameter '{name}' is on {parameter.device}; allowed: cpu")
+    return found
+
+
+def described(parameters: dict[str, torch.nn.Parameter]) -> list[tuple[str, tuple[int, ...]]]:
+    """Name and shape of each; where entries lie apart, DDP's buckets have them in the shape's own order."""
+    return [(n, memory_shape(p) or tuple(p.shape) or (1,)) for n, p in parameters.items()]
+
+
+def blob_key(rank: int) -> str:
+    return f"rank{rank}.blob"
+
+
+def state_of(blob: bytearray, rank: int, size: int, step: int) -> dict[str, Any]:
+    """What checkpoints hold: plain values, this rank's under its own key."""
+    return {
+        "version": 1,
+        "world_size": size,
+        "step": step,
+        blob_key(rank): torch.frombuffer(blob, dtype=torch.uint8).clone() if blob else torch.empty(0, dtype=torch.uint8),
+    }
+
+
+def blob_of(states: Any, rank: int, size: int) -> tuple[bytes, int]:
+    """This rank's bytes and the step, of one state, or of the states of all ranks."""
+    from ._method import redistributed
+
+    merged: dict[str, Any] = {}
+    for state in [states] if isinstance(states, dict) else states:
+        for key in ("version", "world_size", "step"):
+            if key not in state:
+                raise UsageError(f"the state has no '{key}': it is not one of this package")
+            if merged.setdefault(key, state[key]) != state[key]:
+                raise UsageError(f"the ranks' states differ in '{key}': {merged[key]} and {state[key]}")
+        merged.update(state)
+    if merged.get("version") != 1:
+        raise UsageError(f"a state of version {merged.get('version')}; allowed: 1")
+    saved = int(merged["world_size"])
+    if saved == size and blob_key(rank) in merged:
+        return bytes(merged[blob_key(rank)].numpy()), int(merged["step"])
+    missing = [r for r in range(saved) if blob_key(r) not in merged]
+    if missing:
+        raise UsageError(
+            f"the state of {saved} ranks lacks '{blob_key(missing[0])}'; for {size} ranks give all of them, "
+            "as one dict or as a list of dicts"
+        )
+    blobs = [bytes(merged[blob_key(r)].numpy()) for r in range(saved)]
+    return redistributed(blobs, size, rank), int(merged["step"])

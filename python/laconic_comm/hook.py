@@ -1,0 +1,370 @@
+"""Compressed gradients for torch's DistributedDataParallel, by its own communication hook.
+
+A step of the library is one backward pass: it begins with the first bucket, every bucket is a part,
+and all futures are resolved when the ranks have voted. So no mean is seen that others do not have,
+and how DDP cuts its buckets changes nothing: draws and residuals belong to the model's tensors.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import queue
+import threading
+import types
+import weakref
+from typing import Any, Callable, Iterable
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from . import _library as l
+from ._method import Method, recipe_of, recipe_text
+from ._model import DTYPES, blob_of, described, state_of, trained
+from ._stats import Costs
+from ._transports import make_transport
+from .errors import Error, UsageError
+
+log = logging.getLogger("laconic")
+
+
+def attach(
+    model: DistributedDataParallel,
+    op: str | None = None,
+    *,
+    recipe: str | dict[str, Any] | None = None,
+    memory: str | None = None,
+    exchange: str | None = None,
+    layout: str | None = None,
+    rules: Iterable[str] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    scaler: Any = None,
+    seed: int = 0,
+    timeout: float = 60,
+    threads: int = 1,
+    transport: str = "sockets",
+    group: Any = None,
+) -> State:
+    """Lets a DistributedDataParallel model send compressed gradients. All ranks call it, before the first backward.
+
+    Either ``op`` (such as ``"topk:0.01+natural"``) with ``memory``, ``exchange``, ``layout`` and
+    ``rules``, or a whole ``recipe``: a name, a .json file, JSON text or a dict. ``optimizer``: steps
+    it does not make (a GradScaler's skipped ones) are rolled back, and its learning rate is told to
+    memories that ask; without it every finite step is committed. ``scaler``: its loss scale, so
+    that what is remembered is unscaled. Different settings on two ranks raise UsageError on all.
+    """
+    state = State(
+        model, op, recipe=recipe, memory=memory, exchange=exchange, layout=layout, rules=rules,
+        optimizer=optimizer, scaler=scaler, seed=seed, timeout=timeout, threads=threads,
+        transport=transport, group=group,
+    )  # fmt: skip
+    try:
+        model.register_comm_hook(state, state.hook)
+    except RuntimeError as error:
+        state.close()
+        if "register_comm_hook" in str(error):
+            raise UsageError("the model has a communication hook already; allowed: one") from error
+        raise
+    return state
+
+
+class State:
+    """What ``attach`` returns. ``ddp.register_comm_hook(state, state.hook)`` is the other way to use it."""
+
+    def __init__(
+        self,
+        model: DistributedDataParallel,
+        op: str | None = None,
+        *,
+        recipe: str | dict[str, Any] | None = None,
+        memory: str | None = None,
+        exchange: str | None = None,
+        layout: str | None = None,
+        rules: Iterable[str] | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        scaler: Any = None,
+        seed: int = 0,
+        timeout: float = 60,
+        threads: int = 1,
+        transport: str = "sockets",
+        group: Any = None,
+    ) -> None:
+        self._closed = False
+        if not isinstance(model, DistributedDataParallel):
+            raise UsageError(
+                f"a {type(model).__name__}; allowed: DistributedDataParallel (with Accelerate what prepare() "
+                "returns, with Lightning trainer.strategy.model)"
+            )
+        if op is None and exchange is None and recipe is None:
+            raise UsageError("nothing to do; allowed: an operator, an exchange or a recipe")
+        options = {"op": op, "memory": memory, "exchange": exchange, "layout": layout, "rules": rules}
+        text = recipe_text("attached", recipe, options, {})
+        self.recipe = recipe_of(text)
+        if self.recipe["mixer"] or self.recipe["delay"] > 1 or self.recipe["outer"] != "none":
+            other = "Gossip" if self.recipe["mixer"] else "LocalSteps"
+            raise UsageError(f"recipe '{self.recipe['name']}' averages no gradients; use lc.{other}")
+        parameters = trained(model.module, getattr(model, "parameters_to_ignore", ()))
+        self._parameters = list(parameters.values())
+        self._places = {id(p): i for i, p in enumerate(self._parameters)}
+        self._plain = all(p.dtype == torch.float32 for p in self._parameters)
+        self._group = model.process_group if group is None else group
+        self._timeout, self._transport = timeout, transport
+        self._dense = self.recipe["exchange"] == "dense"
+        self._scaler, self._optimizer, self._stepped = scaler, None, True
+        if optimizer is not None:
+            self._follow(optimizer)
+        self.error: Error | None = None
+        self._untold: Error | None = None  # what could not be raised by the pass that met it
+        self._costs = Costs()
+        self._step = 0
+        self._open = self._pending = False
+        self._parts: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
+        self._idle = threading.Event()
+        self._idle.set()
+        self._method = Method(
+            make_transport(transport, self._group, timeout), text, described(parameters),
+            seed=seed, timeout=timeout, threads=threads,
+        )  # fmt: skip
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=_work, args=(self._jobs,), name="laconic", daemon=True).start()
+        _states.add(self)
+        count = sum(p.numel() for p in self._parameters)
+        log.info("%s: %d tensors, %d entries, %d ranks, transport %s", self.recipe["name"],
+                 len(self._parameters), count, self.world_size, transport)  # fmt: skip
+
+    @property
+    def rank(self) -> int:
+        return self._method.transport.rank
+
+    @property
+    def world_size(self) -> int:
+        return self._method.transport.size
+
+    # DDP reads this signature: the last parameter must have this name, and annotations would have to be
+    # the very objects, not texts.
+    def hook(self, _, bucket):  # type: ignore[no-untyped-def]
+        """The communication hook itself: returns a future of the bucket's mean."""
+        if isinstance(bucket, tuple):
+            raise UsageError('optimize_ddp="python_reducer" has no buckets; allowed: "ddp_optimizer"')
+        try:
+            return self._reduce_dense(bucket) if self._dense else self._take(bucket)
+        except Error as error:
+            self._fail(error)
+            raise
+        except BaseException as error:
+            self._fail(Error(f"rank {self.rank}: {type(error).__name__}: {error}", self.rank))
+            raise
+
+    # As DDP itself does it, so that the result is the same bit for bit.
+    def _reduce_dense(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+        buffer = bucket.buffer()
+        buffer.mul_(1.0 / self.world_size)
+        size = buffer.numel() * buffer.element_size()
+        stats = l.Stats(payload_bytes=size, wire_bytes=size, dense_bytes=size, rounds=1, finite=1)
+        self._dense_parts = stats if bucket.index() == 0 else _sum(self._dense_parts, stats)
+        if bucket.is_last():
+            self._costs.add(self._dense_parts)
+            self._step += 1
+        work = dist.all_reduce(buffer, group=self._group, async_op=True)
+        return work.get_future().then(lambda done: done.value()[0])
+
+    def _take(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+        if self._untold is not None:
+            error, self._untold = self._untold, None
+            raise error
+        if bucket.index() == 0:
+            self._begin()
+        buffer = bucket.buffer()
+        try:
+            places = [self._places[id(p)] for p in bucket.parameters()]
+        except KeyError:
+            raise UsageError("a parameter that was not trained at attach; attach again to a new DDP") from None
+        addresses = [g.data_ptr() for g in bucket.gradients()]
+        self._method.submit(places, addresses, DTYPES[buffer.dtype])
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        self._parts.append((future, buffer))
+        if not bucket.is_last():
+            return future
+        told_by_backward = self._tell_after_backward()
+        self._idle.clear()
+        self._jobs.put(lambda: self._finish(told_by_backward))
+        return future if told_by_backward else future.then(self._value_or_error)
+
+    def _begin(self) -> None:
+        self._idle.wait()
+        if self._open:  # of a backward that was left by an exception
+            self._end_quietly("its backward did not reach the end")
+        self._decide()
+        scale = float(self._scaler.get_scale()) if self._scaler is not None else 1.0
+        groups = self._optimizer.param_groups if self._optimizer is not None else [{"lr": 1.0}]
+        addresses = [p.data_ptr() for p in self._parameters] if self._plain else None
+        self._method.begin(self._step, float(groups[0]["lr"]), scale, addresses)
+        self._parts, self._open = [], True
+
+    # In the thread of _work: DDP's own finalisation waits for the futures meanwhile.
+    def _finish(self, told_by_backward: bool) -> None:
+        parts, self._parts = self._parts, []
+        try:
+            stats = self._method.finish()
+            self._costs.add(stats)
+            self.error, self._pending, self._stepped = None, bool(stats.finite), self._optimizer is None
+            self._step += 1
+            log.debug("step %d: %d bytes for %d", self._step, stats.wire_bytes, stats.dense_bytes)
+        except BaseException as error:
+            self.error = error if isinstance(error, Error) else Error(str(error))
+            self._untold = self.error
+            log.error("step %d: %s", self._step, self.error)
+            for _, buffer in parts:
+                buffer.fill_(float("nan"))  # undefined: nobody shall train with it by mistake
+        self._open = False
+        self._idle.set()
+        for future, buffer in parts:
+            future.set_result(buffer)
+
+    # Exceptions of futures reach the user as RuntimeErrors of torch. A callback of the backward pass
+    # raises what it wants; a second one, queued by the first, comes after DDP's own, so DDP is done with the step.
+    def _tell_after_backward(self) -> bool:
+        queue_callback = torch.autograd.Variable._execution_engine.queue_callback
+        try:
+            queue_callback(lambda: queue_callback(self._raise_untold))
+            return True
+        except RuntimeError:  # not in a backward pass: DDP's join() calls hooks by itself
+            return False
+
+    def _raise_untold(self) -> None:
+        error, self._untold = self._untold, None
+        if error is not None:
+            raise error
+
+    def _value_or_error(self, done: Any) -> torch.Tensor:
+        self._raise_untold()
+        return done.value()
+
+    def _fail(self, error: Error) -> None:
+        self.error = error
+        if self._open:
+            self._end_quietly(str(error))
+
+    def abort(self, why: str) -> None:
+        """Ends the step under way on all ranks, which are told why: for one's own exceptions in a backward."""
+        self._idle.wait()
+        if self._open:
+            self._end_quietly(why)
+
+    def _end_quietly(self, why: str) -> None:
+        self._parts, self._open = [], False
+        try:
+            self._method.abort(f"rank {self.rank}: {why}")
+            self._method.finish()
+        except Error:
+            pass
+
+    # What became of the last step is known when the next one begins, or somebody asks for the state.
+    def _decide(self) -> None:
+        if self._pending:
+            self._pending = False
+            self._method.commit() if self._stepped else self._method.rollback()
+
+    # torch 1.13 has no hooks of optimizers. Schedulers want a bound method, and leave their own mark on it.
+    def _follow(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        itself = weakref.ref(self)
+
+        def note(*_: Any) -> None:
+            state = itself()
+            if state is not None:
+                state._stepped = True
+
+        if hasattr(optimizer, "register_step_post_hook"):
+            optimizer.register_step_post_hook(note)
+            return
+        original = optimizer.step
+
+        def step(_: Any, *arguments: Any, **named: Any) -> Any:
+            result = original(*arguments, **named)
+            note()
+            return result
+
+        step.__dict__.update(getattr(original, "__dict__", {}))
+        optimizer.step = types.MethodType(step, optimizer)  # type: ignore[method-assign]
+
+    def stats(self) -> dict[str, Any]:
+        """``{"steps", "last", "total"}``: bytes, ratio and seconds of the last step and of all."""
+        return self._costs.report()
+
+    def residual_norm(self) -> float:
+        """Length of what this rank still owes to the model."""
+        self._idle.wait()
+        self._decide()
+        return self._method.residual_norm
+
+    def residual(self, name: str, count: int) -> torch.Tensor:
+        """One array of what is remembered, such as ``"feedback/fc.weight"``, as it lies in memory."""
+        self._idle.wait()
+        self._decide()
+        values = torch.empty(count)
+        self._method.get(name, values.data_ptr(), count)
+        return values
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that this rank remembers, under a key with its rank. A copy."""
+        self._idle.wait()
+        self._decide()
+        return state_of(self._method.save(), self.rank, self.world_size, self._step)
+
+    def load_state_dict(self, state: dict[str, Any] | Iterable[dict[str, Any]]) -> None:
+        """Goes on from what ``state_dict`` gave on this rank; with another number of ranks, from a list of all ranks'."""
+        self._idle.wait()
+        self._decide()
+        blob, step = blob_of(state, self.rank, self.world_size)
+        self._method.load(blob)
+        self._step = step
+
+    def set_process_group(self, group: Any) -> None:
+        """Goes on over another group of as many ranks, of which this is the same. All ranks call it."""
+        self._idle.wait()
+        self._decide()
+        self._method.set_transport(make_transport(self._transport, group, self._timeout))
+        self._group = group
+
+    def close(self) -> None:
+        """Leaves. A step under way ends on all ranks. Done at exit, too."""
+        if self._closed:
+            return
+        self._closed = True
+        if hasattr(self, "_jobs"):  # else it was never made
+            self._jobs.put(None)
+            self._idle.wait()
+            self._method.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __getstate__(self) -> Any:
+        raise UsageError("a state has connections and cannot be pickled; save its state_dict()")
+
+
+def _sum(one: l.Stats, other: l.Stats) -> l.Stats:
+    for name in ("payload_bytes", "wire_bytes", "dense_bytes"):
+        setattr(one, name, getattr(one, name) + getattr(other, name))
+    return one
+
+
+# Knows the queue alone, so that a state nobody holds can go.
+def _work(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while True:
+        job = jobs.get()
+        if job is None:
+            return
+        job()
+        del job
+
+
+_states: weakref.WeakSet[State] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for state in list(_states):
+        state.close()

@@ -1,0 +1,259 @@
+"""Training in which gradients stay with their rank: local steps with a common model now and then, and gossip.
+
+Both stand around an optimizer of one's own: ``step()`` takes the place of ``optimizer.step()``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import weakref
+from typing import Any, Iterable
+
+import torch
+import torch.distributed as dist
+
+from ._method import Method, pointers, recipe_of, recipe_text
+from ._model import blob_of, described, memory_shape, state_of, trained
+from ._stats import Costs
+from ._transports import make_transport
+from .errors import UsageError
+
+log = logging.getLogger("laconic")
+
+_MOMENTA = ("momentum_buffer", "exp_avg")  # of SGD, of Adam and its kin
+
+
+# gloo wants arrays without gaps and knows no bool.
+def _broadcast(tensor: torch.Tensor, source: int, group: Any) -> None:
+    whole = tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor.contiguous()
+    dist.broadcast(whole, source, group=group)
+    tensor.copy_(whole)
+
+
+class _Around:
+    def __init__(
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, text: str,
+        seed: int, timeout: float, threads: int, transport: str, group: Any,
+    ) -> None:  # fmt: skip
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            raise UsageError("a DistributedDataParallel, which averages gradients; allowed: the module in it")
+        self.recipe = recipe_of(text)
+        self.model, self.optimizer = model, optimizer
+        named = trained(model)
+        for name, parameter in named.items():
+            if parameter.dtype != torch.float32 or memory_shape(parameter) is None:
+                raise UsageError(f"parameter '{name}' is no float32 array without gaps")
+        self._parameters = list(named.values())
+        self._masks = "masking" in self.recipe["memory"]
+        self._costs = Costs()
+        self._step, self._group = 0, group
+        end = make_transport(transport, group, timeout)
+        source = 0 if group is None else dist.get_global_rank(group, 0)
+        for tensor in (*model.parameters(), *model.buffers()):
+            _broadcast(tensor.detach(), source, group)
+        self._method = Method(
+            end, text, described(named), start=self._addresses(), seed=seed, timeout=timeout, threads=threads
+        )
+        if self._method.averages_gradients:
+            self.close()
+            raise UsageError(f"recipe '{self.recipe['name']}' averages gradients; use lc.attach")
+        _all.add(self)
+        log.info("%s: %d tensors, %d ranks", self.recipe["name"], len(self._parameters), self.world_size)
+
+    @property
+    def rank(self) -> int:
+        return self._method.transport.rank
+
+    @property
+    def world_size(self) -> int:
+        return self._method.transport.size
+
+    @property
+    def param_groups(self) -> Any:
+        """The optimizer's, for those who look through."""
+        return self.optimizer.param_groups
+
+    def zero_grad(self, *arguments: Any, **named: Any) -> None:
+        self.optimizer.zero_grad(*arguments, **named)
+
+    def step(self) -> None:
+        """One step: the optimizer's, and the exchange of models where one is due. All ranks make as many.
+
+        The optimizer makes none where this rank's gradient holds NaN or Inf.
+        """
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        before = self._method.before_update(pointers(self._addresses()), self._gradients(), self._step, lr)
+        if before.finite:
+            self.optimizer.step()
+        after = self._method.after_update(pointers(self._addresses()), self._step, lr, self._momenta())
+        self._costs.add(before, after)
+        self._step += 1
+        self._begin_anew_if_set_back()
+
+    def _begin_anew_if_set_back(self) -> None:
+        if self._method.set_back:
+            log.warning("step %d: some rank's model was not finite; the round was undone", self._step)
+            self.optimizer.state.clear()
+
+    def _addresses(self) -> list[int]:
+        return [p.data_ptr() for p in self._parameters]
+
+    # In the order of the parameters' memory; zeros where there is none.
+    def _gradients(self) -> Any:
+        self._held = []  # until the next step
+        for p in self._parameters:
+            if p.grad is None:
+                self._held.append(torch.zeros_like(p))
+                continue
+            if p.grad.stride() != p.stride():
+                p.grad = torch.empty_like(p).copy_(p.grad)
+            self._held.append(p.grad)
+        return pointers([tensor.data_ptr() for tensor in self._held])
+
+    def _momenta(self) -> list[int] | None:
+        if not self._masks:
+            return None
+        self._kept = []
+        for p in self._parameters:
+            state = self.optimizer.state.get(p, {})
+            known = [state[key] for key in _MOMENTA if state.get(key) is not None]
+            fits = bool(known) and known[0].stride() == p.stride() and known[0].dtype == torch.float32
+            self._kept.append(known[0] if fits else torch.zeros_like(p))
+        return [tensor.data_ptr() for tensor in self._kept]
+
+    def stats(self) -> dict[str, Any]:
+        """``{"steps", "last", "total"}``: bytes, ratio and seconds of the last step and of all."""
+        return self._costs.report()
+
+    def residual_norm(self) -> float:
+        """Length of what this rank still owes."""
+        return self._method.residual_norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of this rank, its parameters included, under a key with its rank. A copy. The optimizer has its own."""
+        blob = self._method.save(pointers(self._addresses()))
+        return state_of(blob, self.rank, self.world_size, self._step)
+
+    def load_state_dict(self, state: dict[str, Any] | Iterable[dict[str, Any]]) -> None:
+        """Goes on from what ``state_dict`` gave on this rank, or from a list of all ranks'; writes the parameters."""
+        blob, step = blob_of(state, self.rank, self.world_size)
+        self._method.load(blob, pointers(self._addresses()))
+        self._step = step
+
+    def close(self) -> None:
+        """Leaves. Done at exit, too."""
+        if hasattr(self, "_method"):
+            self._method.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self.close()
+
+
+class LocalSteps(_Around):
+    """Every rank trains on its own for ``every`` steps; then what has changed is averaged, compressed.
+
+        with lc.LocalSteps(model, optimizer, every=30, op="sbc:0.01", outer="nesterov:0.9,0.7") as local:
+            for x, y in batches:
+                optimizer.zero_grad()
+                loss(model(x), y).backward()
+                local.step()
+
+    The mean of the changes is the gradient of the ``outer`` optimizer on the common model (``"none"``:
+    it is applied as it is); with an ``op`` the ``memory`` is "feedback" unless told. ``recipe`` names a whole method instead, such as "diloco" or "sbc2". The
+    model is a plain module, rank 0's at the start. At the end of the with a round under way is ended.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        every: int | None = None,
+        op: str | None = None,
+        outer: str | None = None,
+        *,
+        recipe: str | dict[str, Any] | None = None,
+        memory: str | None = None,
+        exchange: str | None = None,
+        layout: str | None = None,
+        rules: Iterable[str] | None = None,
+        seed: int = 0,
+        timeout: float = 60,
+        threads: int = 1,
+        transport: str = "sockets",
+        group: Any = None,
+    ) -> None:
+        options = {"delay": every, "op": op, "outer": outer, "memory": memory, "exchange": exchange,
+                   "layout": layout, "rules": rules}  # fmt: skip
+        # What an operator leaves out of a round is owed to the next one.
+        usual = {"delay": 30, "memory": "feedback"} if op is not None else {"delay": 30}
+        text = recipe_text("local", recipe, options, usual)
+        super().__init__(model, optimizer, text, seed, timeout, threads, transport, group)
+
+    def finish(self) -> None:
+        """Ends a round that is under way: all ranks then have the same model."""
+        if self._step == 0:
+            return
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        stats = self._method.finish_round(pointers(self._addresses()), self._step - 1, lr, self._momenta())
+        self._costs.add(stats)
+        self._begin_anew_if_set_back()
+
+    def __exit__(self, kind: Any, *rest: object) -> None:
+        if kind is None:
+            self.finish()
+        super().__exit__(kind, *rest)
+
+
+class Gossip(_Around):
+    """Every rank has a model of its own, and mixes it with its neighbours' in every step.
+
+        gossip = lc.Gossip(model, optimizer, topology="ring", mixer="powergossip")
+        ... gossip.step() instead of optimizer.step()
+
+    ``op`` is for mixers that compress by an operator (choco, deepsqueeze). The model is a plain module,
+    rank 0's at the start.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        topology: str | None = None,
+        mixer: str | None = None,
+        op: str | None = None,
+        *,
+        recipe: str | dict[str, Any] | None = None,
+        seed: int = 0,
+        timeout: float = 60,
+        threads: int = 1,
+        transport: str = "sockets",
+        group: Any = None,
+    ) -> None:
+        options = {"topology": topology, "mixer": mixer, "op": op}
+        text = recipe_text("gossip", recipe, options, {"mixer": "powergossip"})
+        super().__init__(model, optimizer, text, seed, timeout, threads, transport, group)
+
+    def mean(self) -> list[torch.Tensor]:
+        """The mean of all ranks' models, parameter by parameter; this rank's stays. All ranks call it."""
+        return [self._mean(p) for p in self._parameters]
+
+    def _mean(self, parameter: torch.Tensor) -> torch.Tensor:
+        total = parameter.detach().clone()
+        dist.all_reduce(total, group=self._group)
+        return total / self.world_size
+
+
+_all: weakref.WeakSet[_Around] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for one in list(_all):
+        one.close()

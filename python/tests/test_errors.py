@@ -1,0 +1,195 @@
+"""Errors: the right type, one sentence, the rank at fault; and nobody is left waiting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+import torch
+from ranks import TRANSPORT, batch, flat, train, wrapped
+
+import laconic_comm as lc
+
+TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT}
+
+
+def wrong(rank, size):
+    model = wrapped()
+    told = []
+    for arguments in (
+        {"op": "topkk"},
+        {"recipe": "sbc2"},
+        {"recipe": "dpsgd"},
+        {"recipe": "sbc1", "op": "natural"},
+        {},
+        {"op": "natural", "transport": "pigeons"},
+        {"recipe": {"name": "mine", "oops": 1}},
+    ):
+        with pytest.raises(lc.UsageError) as caught:
+            lc.attach(model, **{"transport": TRANSPORT, **arguments})
+        told.append(str(caught.value))
+    with pytest.raises(lc.UsageError, match="a Sequential; allowed: DistributedDataParallel"):
+        lc.attach(model.module, "natural")
+    with pytest.raises(lc.UsageError, match="float64"):
+        lc.attach(wrapped().double(), "natural")
+    return told
+
+
+def test_wrong_arguments_are_named(run):
+    (told,) = run(wrong, 1)
+    expected = ["topkk", "LocalSteps", "Gossip", "one or the other", "nothing to do", "pigeons", "oops"]
+    for word, sentence in zip(expected, told):
+        assert word in sentence
+
+
+def different(rank, size):
+    with pytest.raises(lc.UsageError) as caught:
+        lc.attach(wrapped(), "natural", seed=rank, transport=TRANSPORT)
+    return str(caught.value), caught.value.rank
+
+
+def test_ranks_must_agree(run):
+    for sentence, rank in run(different, 2):
+        assert "seed" in sentence and rank == 1
+
+
+def killed(rank, size, mine):
+    model = wrapped()
+    state = lc.attach(model, **mine)
+    train(model, rank, 2)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(lc.TransportError) as caught:
+        train(model, rank, 1)
+    assert state.error is caught.value
+    assert all(p.grad.isnan().all() for p in model.parameters())  # nobody trains with what is undefined
+    return str(caught.value), caught.value.rank, time.monotonic() - began
+
+
+def test_a_killed_rank_is_named(run):
+    results = run(killed, 3, TOPK, dead=(1,))
+    for rank in (0, 2):
+        sentence, lost, seconds = results[rank]
+        assert lost == 1 and "rank 1" in sentence
+        assert seconds < 20  # not by the time-out of 60 s
+
+
+def silent(rank, size):
+    model = wrapped()
+    lc.attach(model, timeout=3, **TOPK)
+    train(model, rank, 2)  # DDP rebuilds its buckets in the second
+    if rank == 1:
+        torch.distributed.barrier()  # until the other has had enough
+        return None
+    with pytest.raises(lc.TransportError) as caught:
+        train(model, rank, 1)
+    torch.distributed.barrier()
+    return str(caught.value), caught.value.rank
+
+
+def test_a_silent_rank_is_named(run):
+    sentence, lost = run(silent, 2)[0]
+    assert lost == 1 and "rank 1" in sentence and "3 s" in sentence
+
+
+class Breaks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, armed):
+        ctx.armed = armed
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.armed:
+            raise ArithmeticError("one rank's own trouble")
+        return grad, None
+
+
+class Fragile(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = torch.nn.Linear(20, 20), torch.nn.Linear(20, 20)
+        self.armed = False
+
+    def forward(self, x):
+        return self.last(Breaks.apply(self.first(x), self.armed))
+
+
+def in_backward(rank, size, retry):
+    model = torch.nn.parallel.DistributedDataParallel(Fragile(), bucket_cap_mb=0.0001)
+    state = lc.attach(model, timeout=20, **TOPK)
+    train(model, rank, 2)
+    model.module.armed = rank == 1
+    try:
+        train(model, rank, 1)
+    except ArithmeticError as error:
+        state.abort(str(error))
+    except lc.Error as error:
+        return str(error)
+    return None
+
+
+def test_an_exception_in_backward_ends_all(run):
+    told, _ = run(in_backward, 2, False)
+    assert "rank 1" in told
+
+
+def not_finite(rank, size):
+    model = wrapped()
+    state = lc.attach(model, **TOPK)
+    train(model, rank, 2)
+    before = state.residual_norm()
+    scale = float("inf") if rank == 1 else 1.0
+    (model(batch(rank, 9)) * scale).sum().backward()
+    finite = state.stats()["last"]["finite"]
+    bad = [not p.grad.isfinite().all() for p in model.parameters()]
+    kept = state.residual_norm() == before
+    model.zero_grad()
+    train(model, rank, 1)
+    return finite, any(bad), kept, flat(model)
+
+
+def test_a_gradient_that_is_not_finite(run):
+    results = run(not_finite, 2)
+    assert results[0] == results[1]
+    assert results[0][:3] == (False, True, True)
+
+
+def left_open(rank, size):
+    """Exits without close(), in the middle of everything."""
+    model = wrapped()
+    lc.attach(model, **TOPK)
+    train(model, rank, 1)
+    return True
+
+
+def test_exit_without_close(run):
+    assert all(run(left_open, 2))
+
+
+def test_errors_survive_a_pipe():
+    import pickle
+
+    error = pickle.loads(pickle.dumps(lc.TransportError("rank 3 has left", 3)))
+    assert isinstance(error, lc.TransportError) and error.rank == 3 and str(error) == "rank 3 has left"
+
+
+def callback_fails(rank, size):
+    """An exception in a callback of ctypes would be printed and forgotten."""
+    model = wrapped()
+    state = lc.attach(model, "natural", transport="group", timeout=5)
+    if rank == 0:
+        state._method.transport._pass = None  # calling it is a TypeError
+    with pytest.raises(lc.TransportError) as caught:
+        train(model, rank, 1)
+    again = pytest.raises(lc.TransportError, train, model, rank, 1)  # a transport that failed once stays so
+    return str(caught.value), str(again.value)
+
+
+def test_callbacks_tell_what_went_wrong(run):
+    told = run(callback_fails, 2)
+    assert "not callable" in told[0][0] and "not callable" in told[0][1]

@@ -5,6 +5,7 @@ The wheel is for every Python 3 of this platform: there is a C interface, and no
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import shutil
@@ -48,7 +49,8 @@ class BuildLibrary(build_py):
             "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
             "CMAKE_INSTALL_RPATH": "$ORIGIN",
         }
-        subprocess.run([*configure, *(f"-D{key}={value}" for key, value in options.items())], check=True)
+        chosen = os.environ.get("CMAKE_ARGS", "").split()
+        subprocess.run([*configure, *(f"-D{key}={value}" for key, value in options.items()), *chosen], check=True)
         subprocess.run(["cmake", "--build", str(build), "--target", "laconic"], check=True)
 
 

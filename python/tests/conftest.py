@@ -24,7 +24,7 @@ os.environ["GLOO_SOCKET_IFNAME"] = "lo"
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch", "torch.distributed", "laconic_comm.hook", "laconic_comm.local", "ranks"])
 
-DEADLINE = 100.0  # of a run; a machine may be busy
+DEADLINE = 200.0  # of a run; a machine may be busy
 
 
 def _child(function: Callable[..., Any], rank: int, size: int, store: str, pipe: Any, arguments: Any) -> None:

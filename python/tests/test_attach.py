@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-import torch
-from ranks import TRANSPORT, flat, net, train, wrapped
+from ranks import flat, train, wrapped
 
 import laconic_comm as lc
 
@@ -21,11 +19,11 @@ METHODS = {
 }
 
 
-def methods(rank, size, names):
+def methods(rank, size, transport):
     models = []
-    for name in names:
+    for method in METHODS.values():
         model = wrapped()
-        state = lc.attach(model, transport=TRANSPORT, **METHODS[name])
+        state = lc.attach(model, transport=transport, **method)
         train(model, rank, 4)
         stats = state.stats()
         assert stats["steps"] == 4 and stats["last"]["finite"]
@@ -35,9 +33,13 @@ def methods(rank, size, names):
     return models
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_all_ranks_have_the_same_model(run, size):
-    results = run(methods, size, list(METHODS))
+def test_all_ranks_have_the_same_model(run):
+    results = run(methods, 4, "sockets")
     for name, per_rank in zip(METHODS, zip(*results)):
         assert len(set(per_rank)) == 1, name
     assert len(set(results[0])) == len(METHODS)  # and each method its own
+
+
+def test_transports_give_the_same_model(run):
+    sockets, group = run(methods, 2, "sockets"), run(methods, 2, "group")
+    assert sockets[0] == sockets[1] == group[0] == group[1]

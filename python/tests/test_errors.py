@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import time
 
@@ -55,9 +56,9 @@ def test_ranks_must_agree(run):
         assert "seed" in sentence and rank == 1
 
 
-def killed(rank, size, mine):
+def killed(rank, size, transport):
     model = wrapped()
-    state = lc.attach(model, **mine)
+    state = lc.attach(model, **{**TOPK, "transport": transport})
     train(model, rank, 2)
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -69,8 +70,9 @@ def killed(rank, size, mine):
     return str(caught.value), caught.value.rank, time.monotonic() - began
 
 
-def test_a_killed_rank_is_named(run):
-    results = run(killed, 3, TOPK, dead=(1,))
+@pytest.mark.parametrize("transport", ["sockets", "group"])
+def test_a_killed_rank_is_named(run, transport):
+    results = run(killed, 3, transport, dead=(1,))
     for rank in (0, 2):
         sentence, lost, seconds = results[rank]
         assert lost == 1 and "rank 1" in sentence
@@ -119,7 +121,7 @@ class Fragile(torch.nn.Module):
         return self.last(Breaks.apply(self.first(x), self.armed))
 
 
-def in_backward(rank, size, retry):
+def in_backward(rank, size):
     model = torch.nn.parallel.DistributedDataParallel(Fragile(), bucket_cap_mb=0.0001)
     state = lc.attach(model, timeout=20, **TOPK)
     train(model, rank, 2)
@@ -134,7 +136,7 @@ def in_backward(rank, size, retry):
 
 
 def test_an_exception_in_backward_ends_all(run):
-    told, _ = run(in_backward, 2, False)
+    told, _ = run(in_backward, 2)
     assert "rank 1" in told
 
 
@@ -172,8 +174,6 @@ def test_exit_without_close(run):
 
 
 def test_errors_survive_a_pipe():
-    import pickle
-
     error = pickle.loads(pickle.dumps(lc.TransportError("rank 3 has left", 3)))
     assert isinstance(error, lc.TransportError) and error.rank == 3 and str(error) == "rank 3 has left"
 

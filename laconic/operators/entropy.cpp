@@ -1,4 +1,4 @@
-// entropy: each plane Huffman-coded by zstd, or left as it is where that is not smaller. Lossless.
+// entropy: each plane Huffman-coded, or left as it is where that is not smaller. Lossless.
 //
 // On real gradients the exponent plane of natural compression holds about 3.1 bits of entropy in
 // its 8, and the signs of zeros are left out, so natural+entropy takes about 4.2 bits per entry
@@ -165,9 +165,9 @@ class EntropyCoder : public Coder {
 const RegisterStage entropy{{
     .name = "entropy",
     .role = Role::coder,
-    .summary = "Huffman-codes each plane of symbols (zstd), never larger by more than three bytes "
-               "per 262144.",
-    .paper = "lossless; zstd's literal mode (RFC 8878, section 4.2)",
+    .summary = "Huffman-codes each plane of symbols, never larger by more than three bytes per "
+               "262144.",
+    .paper = "lossless; Huffman, A Method for the Construction of Minimum-Redundancy Codes (1952)",
     .parameters = {},
     .bits = "each plane's Huffman code, at most the plane + 24 per 262,144 bytes",
     .examples = {"natural+entropy", "entropy", "grid:0.125+entropy", "qsgd:64+entropy",

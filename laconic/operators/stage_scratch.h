@@ -15,7 +15,7 @@ struct StageScratch {
   explicit StageScratch(unsigned threads) : pool(threads) {}
 
   Pool pool;        // how many threads it has changes no byte
-  Entropy entropy;  // zstd's contexts
+  Entropy entropy;
   Buffer spare;
   Positions nonzero, positions;
   Array<std::uint32_t> magnitudes;

@@ -1,6 +1,6 @@
 // The bits audit: the size of every section by every registered stage, from the closed forms of
-// payload.h. A stage or code without one fails. What the coder `entropy` writes depends on zstd and
-// is held to bounds only.
+// payload.h. A stage or code without one fails. What the coder `entropy` writes has
+// no closed form and is held to bounds only.
 #include "tests/operators/payload.h"
 
 #include "laconic/base/bytes.h"

@@ -698,7 +698,12 @@ def read_scale(words):
 
 
 def qsgd(s, norm):
-    return with_levels(s, lambda l, scale: binary32(binary32(l / s) * scale))
+    return with_levels(s, lambda l, scale: parts(l, s, scale))
+
+
+def parts(l, s, scale):
+    """l of the s parts of a scale."""
+    return min(max(binary32(l * binary32(scale / s)), -scale), scale)
 
 
 def terngrad(clip):
@@ -745,7 +750,7 @@ def uniform(bits, scaling, rounding):
         if bits == 1:
             return [uniform_entry(-scale, scale, c, largest) for c in codes]
         require(max(codes) <= 2 * h, f"uniform: code {max(codes)} is above {2 * h}")
-        return [binary32(binary32((c - h) / h) * scale) for c in codes]
+        return [parts(c - h, h, scale) for c in codes]
 
     if scaling == "absmax":
         return quantiser([SCALE, codes], symmetric)
@@ -753,7 +758,7 @@ def uniform(bits, scaling, rounding):
 
 
 def uniform_entry(low, high, c, largest):
-    part = binary32(c / largest)
+    part = binary32(c * binary32(1 / largest))
     value = binary32(binary32(low * binary32(1 - part)) + binary32(high * part))
     return min(max(value, low), high)
 
@@ -877,6 +882,16 @@ def sparse_levels(data, count, most):
     return place_levels(zip(positions, found), count)
 
 
+def pair_levels(data, count, most):
+    form = data.u8()
+    require(form <= 1, f"levels: form {form}")
+    width, escape = ((4, 15), (8, 255))[form]
+    symbols = unpack(read_chunks(data, packed_size(count, width)), count, width)
+    numbers = [data.varint() + escape if symbol == escape else symbol for symbol in symbols]
+    require(max(numbers) <= 2 * most, f"levels: one is beyond {most}")
+    return list(map(from_zigzag, numbers))
+
+
 def place_levels(placed, count):
     result = [0] * count
     for position, level in placed:
@@ -889,6 +904,7 @@ LEVEL_CODES = {  # in the order of their tags
     "trits": trit_levels,
     "elias": elias_levels,
     "sparse": sparse_levels,
+    "pairs": pair_levels,
 }
 LEVEL_NAMES = list(LEVEL_CODES)
 

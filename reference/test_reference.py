@@ -364,11 +364,21 @@ def write_sparse(levels, most, code="rice", b=1):
     return section
 
 
+def write_pairs(levels, most, form=None):
+    numbers = list(map(zigzag, levels))
+    form = int(max(numbers) > 14) if form is None else form
+    width, escape = ((4, 15), (8, 255))[form]
+    symbols = pack([min(number, escape) for number in numbers], width)
+    beyond = (varint(number - escape) for number in numbers if number >= escape)
+    return bytes([form]) + coded(symbols) + b"".join(beyond)
+
+
 LEVEL_WRITERS = {
     "fixed": write_fixed_levels,
     "trits": write_trits,
     "elias": write_elias,
     "sparse": write_sparse,
+    "pairs": write_pairs,
 }
 
 
@@ -1210,8 +1220,7 @@ class Levels(ReaderTest):
 
     def check_codes(self, spec, most, levels):
         n, scale = len(levels), 1 if spec == "grid" else most
-        values = [scale * struct.unpack("<f", binary32(level / scale))[0] for level in levels]
-        values = list(struct.unpack(f"<{n}f", binary32(*values)))
+        values = list(struct.unpack(f"<{n}f", binary32(*levels)))
         for tag, (code, write) in enumerate(LEVEL_WRITERS.items()):
             if code == "trits" and most != 1:
                 continue
@@ -1241,7 +1250,7 @@ class Levels(ReaderTest):
         self.section_decodes("terngrad", 3, binary32(1) + bytes([0, 0b010010]), [1, 0, -1])
 
     def test_unknown_tags(self):
-        for tag in 4, 5, 255:
+        for tag in 5, 6, 255:
             section = binary32(1) + bytes([tag]) + bytes(9)
             self.section_refused("terngrad", 5, section, f"code of levels {tag}")
         self.section_refused("qsgd:4", 5, binary32(1) + bytes([1, 0]), "not trits")
@@ -1268,6 +1277,19 @@ class Levels(ReaderTest):
             self.refuses_levels("trits", 5, bytes([byte]), f"trits is {byte}", "terngrad")
         for byte in 27, 81, 242:
             self.refuses_levels("trits", 3, bytes([byte]), "after the last is not -1", "terngrad")
+
+    def test_pairs(self):
+        for form in 0, 1:
+            for levels in [0, 7, -7, 8], [-8, 500, 0, -500, 1], [127, -127, 128, -128]:
+                section = binary32(1) + write_pairs(levels, 1000, form)
+                values = [laconic.parts(level, 1000, 1) for level in levels]
+                self.section_decodes("qsgd:1000+levels:pairs", len(levels), section, values)
+        self.refuses_levels("pairs", 2, bytes([2, 1, 0]), "form 2")
+        self.refuses_levels("pairs", 2, bytes([0, 1, 0x99]), "beyond 4")
+        self.refuses_levels("pairs", 2, bytes([0, 1, 0xF0, 0]), "beyond 4")
+        self.refuses_levels("pairs", 1, bytes([0, 1, 0x10]), "bit after the last")
+        self.refuses_levels("pairs", 1, bytes([0, 1, 0x0F]), "bytes wanted")
+        self.refuses_levels("pairs", 1, bytes([1, 1, 9]), "beyond 4")
 
     def test_elias(self):
         beyond = "beyond|above|at most"

@@ -22,7 +22,7 @@ BLOCK = 4096  # entries that share a top
 CHUNK = 262144  # bytes of a plane that are coded together
 FOOT = 8
 LIMIT = 2**31  # entries of an array, unless told otherwise
-MOST_BITS = 12  # of a Huffman code
+MOST_BITS = 11  # of a Huffman code
 ESCAPE = 24  # ones in a Rice code that stand for a number as it is
 LARGEST = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # binary32
 

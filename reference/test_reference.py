@@ -50,7 +50,7 @@ def stored(data):
 
 
 def code_lengths(counts):
-    """Of a Huffman tree; the weights are flattened until no code has more than 12 bits."""
+    """Of a Huffman tree; the weights are flattened until no code has more than 11 bits."""
     while True:
         trees = sorted((count, [symbol]) for symbol, count in counts.items())
         lengths = dict.fromkeys(counts, 0)
@@ -59,7 +59,7 @@ def code_lengths(counts):
             for symbol in left + right:
                 lengths[symbol] += 1
             trees = sorted(trees[2:] + [(first + second, left + right)])
-        if max(lengths.values()) <= 12:
+        if max(lengths.values()) <= 11:
             return lengths
         counts = {symbol: count // 2 + 1 for symbol, count in counts.items()}
 
@@ -671,7 +671,7 @@ class Entropy(ReaderTest):
     def test_tables_that_are_wrong(self):
         rest = bytes(9)
         for table, why in (
-            (bytes([0, 1, 0x1D]), "a code of 13 bits"),
+            (bytes([0, 1, 0x1C]), "a code of 12 bits"),
             (bytes([0, 1, 0x21]), "not used up"),
             (bytes([0, 2, 0x11, 0x01]), "not used up"),
             (bytes([0, 2, 0x01, 0x11]), "beyond the highest|not used up"),

@@ -1,5 +1,5 @@
-// Huffman codes of bytes. Encoding puts four symbols at a time into a word; decoding looks up 12
-// bits at a time, which are two symbols as often as two fit, in four streams whose lookups overlap.
+// Huffman codes of bytes. Encoding puts five symbols at a time into a word; decoding looks up 11
+// bits at a time, which are up to four symbols, in four streams whose lookups overlap.
 #include "laconic/codecs/huffman.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace laconic {
 namespace {
 
-constexpr unsigned kMostBits = 12;
+constexpr unsigned kMostBits = 11;
 constexpr std::size_t kSymbols = 256, kStreams = 4;
 
 using Counts = std::array<std::uint32_t, kSymbols>;
@@ -144,7 +144,7 @@ struct StreamWriter {
   std::uint64_t word = 0;
   unsigned used = 0;
 
-  // `number` symbols, 1 to 4: each pushes those before it down, so that the first is lowest and all
+  // `number` symbols, 1 to 5: each pushes those before it down, so that the first is lowest and all
   // are the topmost bits. Lengths in the low bits have then been pushed out.
   template <std::size_t number>
   void put(const std::uint8_t* symbols, const Words& words) {
@@ -154,7 +154,7 @@ struct StreamWriter {
       bits = bits >> (next & 63) | next;
       length += next;
     }
-    length &= 63;  // at most 48
+    length &= 63;  // at most 55
     word |= bits >> (64 - length) << used;
     used += static_cast<unsigned>(length);
     store(to, word);
@@ -167,7 +167,7 @@ struct StreamWriter {
 std::uint8_t* put_stream(ByteView symbols, const Words& words, std::uint8_t* to) {
   StreamWriter out{to};
   std::size_t i = 0;
-  for (; i + 4 <= symbols.size(); i += 4) out.put<4>(symbols.data() + i, words);
+  for (; i + 5 <= symbols.size(); i += 5) out.put<5>(symbols.data() + i, words);
   for (; i < symbols.size(); ++i) out.put<1>(symbols.data() + i, words);
   if (out.used > 0) *out.to++ = static_cast<std::uint8_t>(out.word);
   return out.to;
@@ -207,7 +207,7 @@ Lengths take_table(ByteView& coded, unsigned first, unsigned last) {
       s += take();
       if (s >= last) refuse("the table goes beyond the highest symbol");
     } else if (length > kMostBits) {
-      refuse("a code of more than 12 bits");
+      refuse("a code of more than 11 bits");
     } else {
       lengths[s] = static_cast<std::uint8_t>(length);
       used += 1U << (kMostBits - length);
@@ -220,28 +220,36 @@ Lengths take_table(ByteView& coded, unsigned first, unsigned last) {
   return lengths;
 }
 
-// What 12 bits of a stream stand for: one symbol, or two where two codes fit.
+// What 11 bits of a stream stand for: as many symbols as fit, up to four.
 struct Entry {
-  std::uint8_t symbols[2];
-  std::uint8_t length, number;
+  std::uint32_t symbols;  // the first lowest
+  std::uint16_t length, number;
 };
 using Table = std::array<Entry, 1U << kMostBits>;
 
-void fill(const Lengths& lengths, Table& singles, Table& table) {
+// The first symbol alone of each entry.
+struct Single {
+  std::uint8_t symbol, length;
+};
+using Singles = std::array<Single, 1U << kMostBits>;
+
+void fill(const Lengths& lengths, Singles& singles, Table& table) {
   const auto codes = codes_of(lengths);
   for (std::size_t s = 0; s < kSymbols; ++s) {
     if (codes[s].length == 0) continue;
-    const Entry entry{
-        {static_cast<std::uint8_t>(s), 0}, static_cast<std::uint8_t>(codes[s].length), 1};
+    const Single single{static_cast<std::uint8_t>(s), static_cast<std::uint8_t>(codes[s].length)};
     for (std::size_t i = codes[s].bits; i < singles.size(); i += std::size_t{1} << codes[s].length)
-      singles[i] = entry;
+      singles[i] = single;
   }
   for (std::size_t i = 0; i < table.size(); ++i) {
-    const Entry one = singles[i], two = singles[i >> one.length];
-    const bool both = one.length + two.length <= static_cast<int>(kMostBits);
-    table[i] = {{one.symbols[0], two.symbols[0]},
-                static_cast<std::uint8_t>(both ? one.length + two.length : one.length),
-                static_cast<std::uint8_t>(both ? 2 : 1)};
+    Entry entry{singles[i].symbol, singles[i].length, 1};
+    while (entry.number < 4) {
+      const Single next = singles[i >> entry.length];
+      if (entry.length + next.length > static_cast<int>(kMostBits)) break;
+      entry.symbols |= static_cast<std::uint32_t>(next.symbol) << (8 * entry.number++);
+      entry.length = static_cast<std::uint16_t>(entry.length + next.length);
+    }
+    table[i] = entry;
   }
 }
 
@@ -252,10 +260,10 @@ struct Stream {
   std::uint64_t word = 0;
   unsigned used = 0;
 
-  // Rounds of four lookups that surely stay inside: 48 bits, at most 8 symbols.
+  // Rounds of five lookups that surely stay inside: 55 bits, at most 20 symbols.
   std::size_t rounds() const {
     const auto left = in_end - in, room = out_end - out;
-    return left < 8 ? 0 : static_cast<std::size_t>(std::min((left - 8) / 7 + 1, room / 8));
+    return left < 8 ? 0 : static_cast<std::size_t>(std::min((left - 8) / 7 + 1, room / 20));
   }
   void refill() {
     word |= load<std::uint64_t>(in) << used;
@@ -264,22 +272,22 @@ struct Stream {
   }
   void step(const Table& table) {
     const Entry entry = table[word & ((1U << kMostBits) - 1)];
-    std::memcpy(out, entry.symbols, 2);
+    store(out, entry.symbols);
     out += entry.number;
     word >>= entry.length;
     used -= entry.length;
   }
   // The last symbols, one by one, and the end of the stream.
-  void finish(const Table& singles) {
+  void finish(const Singles& singles) {
     // The bits above `used` are read again below.
     word &= used == 0 ? 0 : ~std::uint64_t{0} >> (64 - used);
     while (out < out_end) {
       for (; used <= 56 && in < in_end; used += 8) word |= std::uint64_t{*in++} << used;
-      const Entry entry = singles[word & ((1U << kMostBits) - 1)];
-      if (entry.length > used) refuse("a stream ends early");
-      *out++ = entry.symbols[0];
-      word >>= entry.length;
-      used -= entry.length;
+      const Single single = singles[word & ((1U << kMostBits) - 1)];
+      if (single.length > used) refuse("a stream ends early");
+      *out++ = single.symbol;
+      word >>= single.length;
+      used -= single.length;
     }
     if (in < in_end || used >= 8) refuse("a stream has bytes after its end");
     if (word != 0) refuse("the padding of a stream is not zero");
@@ -359,7 +367,8 @@ void huffman_decode(ByteView coded, std::span<std::uint8_t> symbols) {
     streams[k] = {bytes.data(), bytes.data() + bytes.size(), part.data(),
                   part.data() + part.size()};
   }
-  Table singles, table;
+  Singles singles;
+  Table table;
   fill(lengths, singles, table);
   Stream a = streams[0], b = streams[1], c = streams[2], d = streams[3];
   for (;;) {
@@ -367,7 +376,7 @@ void huffman_decode(ByteView coded, std::span<std::uint8_t> symbols) {
     if (rounds == 0) break;
     for (; rounds > 0; --rounds) {
       a.refill(), b.refill(), c.refill(), d.refill();
-      for (int i = 0; i < 4; ++i) a.step(table), b.step(table), c.step(table), d.step(table);
+      for (int i = 0; i < 5; ++i) a.step(table), b.step(table), c.step(table), d.step(table);
     }
   }
   a.finish(singles), b.finish(singles), c.finish(singles), d.finish(singles);

@@ -1,9 +1,9 @@
-// Canonical Huffman codes of bytes, of at most 12 bits, in four streams that are decoded side by
+// Canonical Huffman codes of bytes, of at most 11 bits, in four streams that are decoded side by
 // side.
 //
 // The coded form of n symbols, in order: the lowest symbol there is, the highest, a byte each. If
 // they are the same, nothing follows. Else, for each symbol from the lowest to the highest, four
-// bits, lowest first: its code's length, 1 to 12, or 0 and then, in four bits, how many symbols
+// bits, lowest first: its code's length, 1 to 11, or 0 and then, in four bits, how many symbols
 // without a code follow this one; filled with 0 to a byte. Then the lengths of the first three
 // streams, varints, and the four streams: symbols q k to q (k + 1) - 1 are in stream k, with q =
 // ceil(n / 4), each as a stream of bits (codecs/bits.h) in which codes stand highest bit first.

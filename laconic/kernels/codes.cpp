@@ -40,6 +40,8 @@ HWY_INLINE void to_codes_by(const float* x, std::size_t count, Ruler ruler, Roun
     return whole_part(hn::Min(hn::Add(hn::Max(place, zero), rounder.next()), top));
   };
   for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    hwy::Prefetch(x + i + kReadAhead);
+    hwy::Prefetch(x + i + 2 * lanes + kReadAhead);
     const Ints a = code(i), b = code(i + lanes), c = code(i + 2 * lanes), d = code(i + 3 * lanes);
     store_unsigned(a, b, c, d, codes + i);
   }
@@ -75,6 +77,7 @@ void extend_range(const float* x, std::size_t count, Range& range, std::uint32_t
   Word largest = hn::Zero(d);
   const Word mask = hn::Set(d, 0x7fffffffU);
   for (std::size_t i = 0; i < count; i += 2 * lanes) {
+    hwy::Prefetch(x + i + kReadAhead);
     const Values a = hn::LoadU(df, x + i), b = hn::LoadU(df, x + i + lanes);
     low = hn::Min(low, a);
     high = hn::Max(high, a);

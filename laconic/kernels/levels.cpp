@@ -50,6 +50,8 @@ HWY_INLINE void to_levels_by(const float* x, std::size_t count, float factor, fl
   const Values by = set(factor), limit = set(most);
   for (std::size_t i = 0; i < count; i += 4 * lanes) {
     Values largest = hn::Zero(df);
+    hwy::Prefetch(x + i + kReadAhead);
+    hwy::Prefetch(x + i + 2 * lanes + kReadAhead);
     const auto level = [&](std::size_t at) HWY_ATTR {
       const Values v = hn::LoadU(df, x + at);
       const Values y = hn::Mul(hn::Abs(v), by);

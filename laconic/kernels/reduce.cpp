@@ -7,6 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/reduce.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -21,8 +22,10 @@ std::uint32_t largest_magnitude_run(const float* x, std::size_t count) {
   const hn::RebindToFloat<decltype(d)> df;
   const auto mask = hn::Set(d, 0x7fffffffU);
   auto largest = hn::Zero(d);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    if (i % 16 == 0) hwy::Prefetch(x + i + kReadAhead);
     largest = hn::Max(largest, hn::And(hn::BitCast(d, hn::LoadU(df, x + i)), mask));
+  }
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 

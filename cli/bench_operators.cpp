@@ -2,8 +2,9 @@
 // takes: of one plain array; with feedback, which reads two arrays and writes what is left; of one
 // section that is added; and of four that are opened and added block by block, as a step does.
 //
-// A round times one memcpy and then every operator, so that a slow spell of the machine meets all
-// of them; the best of all rounds counts. One untimed round first touches every page.
+// A round times every operator once, and beside each one a memcpy and a pass that only reads the
+// array, so that a slow spell of the machine meets all of them; the best of all rounds counts, and
+// how far the middle one is from it is told too. One untimed round first touches every page.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,7 +12,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/array.h"
@@ -20,6 +20,7 @@
 #include "cli/text.h"
 #include "laconic/base/errors.h"
 #include "laconic/kernels/cpu.h"
+#include "laconic/kernels/reduce.h"
 
 namespace laconic::cli {
 namespace {
@@ -31,19 +32,28 @@ struct Options {
   bool json = false;
 };
 
+// What one thing took in every round.
+class Times {
+ public:
+  void note(double seconds) { all_.insert(std::ranges::upper_bound(all_, seconds), seconds); }
+  double best() const { return all_.front(); }
+  // The middle one, as a share above the best.
+  double spread() const { return all_[all_.size() / 2] / best() - 1; }
+
+ private:
+  std::vector<double> all_;  // ascending
+};
+
 struct Row {
   Operator op;
   std::size_t bytes = 0;
-  double encode_seconds = std::numeric_limits<double>::infinity();
-  double feedback_seconds = encode_seconds;
-  double add_seconds = encode_seconds;
-  double four_seconds = encode_seconds;
+  Times encode = {}, feedback = {}, add = {}, four = {};
   Hint hint = {};
 };
 
 struct Result {
   std::vector<Row> rows;
-  double memcpy_seconds = std::numeric_limits<double>::infinity();
+  Times copy = {}, read = {};
 };
 
 template <class Work>
@@ -98,29 +108,38 @@ double time_four(const Row& row, Arrays& arrays, Scratch& scratch) {
 }
 
 void time_row(Row& row, Arrays& arrays, Scratch& scratch) {
-  const auto note = [](double& best, double now) { best = std::min(best, now); };
   Buffer& section = arrays.sections[0];
   const Source feedback{.fresh = std::span(arrays.x),
                         .kept = std::span(arrays.kept),
                         .left = std::span(arrays.left),
                         .hint = &row.hint};
-  note(row.feedback_seconds, time_encode(row, feedback, section, scratch));
-  note(row.encode_seconds, time_encode(row, {.fresh = std::span(arrays.x)}, section, scratch));
-  note(row.add_seconds, seconds([&] {
-         row.op.add(section.view(), 1, arrays.y, make_keys(0, 0, 0), scratch);
-         keep(arrays.y.data());
-       }));
-  note(row.four_seconds, time_four(row, arrays, scratch));
+  row.feedback.note(time_encode(row, feedback, section, scratch));
+  row.encode.note(time_encode(row, {.fresh = std::span(arrays.x)}, section, scratch));
+  row.add.note(seconds([&] {
+    row.op.add(section.view(), 1, arrays.y, make_keys(0, 0, 0), scratch);
+    keep(arrays.y.data());
+  }));
+  row.four.note(time_four(row, arrays, scratch));
   row.bytes = section.size();
 }
 
-void time_round(Result& result, Arrays& arrays, Scratch& scratch) {
-  const double copy = seconds([&] {
+void time_memory(Result& result, Arrays& arrays) {
+  result.copy.note(seconds([&] {
     std::memcpy(arrays.y.data(), arrays.x.data(), arrays.x.size() * sizeof(float));
     keep(arrays.y.data());
-  });
-  result.memcpy_seconds = std::min(result.memcpy_seconds, copy);
-  for (Row& row : result.rows) time_row(row, arrays, scratch);
+  }));
+  std::uint32_t largest = 0;
+  result.read.note(seconds([&] {
+    largest = kernels::largest_magnitude(arrays.x);
+    keep(&largest);
+  }));
+}
+
+void time_round(Result& result, Arrays& arrays, Scratch& scratch) {
+  for (Row& row : result.rows) {
+    time_memory(result, arrays);
+    time_row(row, arrays, scratch);
+  }
 }
 
 Result measure(const Options& options, Scratch& scratch) {
@@ -141,16 +160,18 @@ Result measure(const Options& options, Scratch& scratch) {
 }
 
 Json to_json(const Row& row, const Options& options, double memcpy_seconds) {
-  return {{"spec", row.op.spec()},
-          {"bits_per_entry", bits_per_entry(row.bytes, options.count)},
-          {"encode_seconds", row.encode_seconds},
-          {"add_seconds", row.add_seconds},
-          {"feedback_seconds", row.feedback_seconds},
-          {"four_seconds", row.four_seconds},
-          {"encode_over_memcpy", row.encode_seconds / memcpy_seconds},
-          {"feedback_over_memcpy", row.feedback_seconds / memcpy_seconds},
-          {"add_over_memcpy", row.add_seconds / memcpy_seconds},
-          {"four_over_memcpy", row.four_seconds / memcpy_seconds}};
+  Json json = {{"spec", row.op.spec()},
+               {"bits_per_entry", bits_per_entry(row.bytes, options.count)}};
+  const auto put = [&](const std::string& name, const Times& times) {
+    json[name + "_seconds"] = times.best();
+    json[name + "_spread"] = times.spread();
+    json[name + "_over_memcpy"] = times.best() / memcpy_seconds;
+  };
+  put("encode", row.encode);
+  put("feedback", row.feedback);
+  put("add", row.add);
+  put("four", row.four);
+  return json;
 }
 
 Json to_json(const Result& result, const Options& options, unsigned threads) {
@@ -158,33 +179,41 @@ Json to_json(const Result& result, const Options& options, unsigned threads) {
                {"cpu", cpu_in_use()},
                {"threads", threads},
                {"repeats", options.repeats},
-               {"memcpy_seconds", result.memcpy_seconds}};
+               {"memcpy_seconds", result.copy.best()},
+               {"memcpy_spread", result.copy.spread()},
+               {"read_seconds", result.read.best()},
+               {"read_spread", result.read.spread()}};
   json["operators"] = Json::array();
   for (const Row& row : result.rows)
-    json["operators"].push_back(to_json(row, options, result.memcpy_seconds));
+    json["operators"].push_back(to_json(row, options, result.copy.best()));
   return json;
 }
 
+// A time in memcpys, and how far the middle round was above it.
+std::string in_copies(const Times& times, double copy) {
+  return fmt::format("{:.2f} +{:.0f}%", times.best() / copy, 100 * times.spread());
+}
+
 void print_table(const Result& result, const Options& options, unsigned threads) {
-  const double giga = static_cast<double>(options.count) * 1e-9;
+  const double copy = result.copy.best(), nano = 1e9 / static_cast<double>(options.count);
   fmt::print(
-      "{} entries, cpu {}, {} thread{}, best of {}; memcpy by one thread: {:.3f} ms, {:.2f} "
-      "Gelem/s\n\n",
+      "{} entries, cpu {}, {} thread{}, best of {}; by one thread: memcpy {:.3f} ms +{:.0f}%, "
+      "{:.3f} "
+      "ns per entry; reading {:.2f} of it\n\n",
       with_commas(options.count), cpu_in_use(), threads, threads == 1 ? "" : "s", options.repeats,
-      result.memcpy_seconds * 1e3, giga / result.memcpy_seconds);
-  fmt::print("{:<28} {:>10} | {:>8} {:>8} {:>13} | {:>8} {:>8} {:>5}\n", "operator", "bits/entry",
-             "encode", "Gelem/s", "with feedback", "add", "Gelem/s", "four");
+      copy * 1e3, 100 * result.copy.spread(), copy * nano, result.read.best() / copy);
+  fmt::print("{:<28} {:>10} | {:>11} {:>8} {:>13} | {:>11} {:>8} | {:>11}\n", "operator",
+             "bits/entry", "encode", "ns/entry", "with feedback", "add", "ns/entry", "four");
   for (const Row& row : result.rows)
-    fmt::print("{:<28} {:>10.3f} | {:>8.2f} {:>8.3f} {:>13.2f} | {:>8.2f} {:>8.3f} {:>5.2f}\n",
-               row.op.spec(), bits_per_entry(row.bytes, options.count),
-               row.encode_seconds / result.memcpy_seconds, giga / row.encode_seconds,
-               row.feedback_seconds / result.memcpy_seconds,
-               row.add_seconds / result.memcpy_seconds, giga / row.add_seconds,
-               row.four_seconds / result.memcpy_seconds);
+    fmt::print("{:<28} {:>10.3f} | {:>11} {:>8.3f} {:>13} | {:>11} {:>8.3f} | {:>11}\n",
+               row.op.spec(), bits_per_entry(row.bytes, options.count), in_copies(row.encode, copy),
+               row.encode.best() * nano, in_copies(row.feedback, copy), in_copies(row.add, copy),
+               row.add.best() * nano, in_copies(row.four, copy));
   fmt::print(
-      "\nencode and add, in memcpys of the array; with feedback: two arrays are mixed, what is "
-      "left\n"
-      "is written; four: four frames are opened and added block by block\n");
+      "\nencode and add, in memcpys of the array, the middle round so much above the best; with "
+      "feedback:\n"
+      "two arrays are mixed, what is left is written; four: four frames are opened and added block "
+      "by block\n");
 }
 
 void bench(const Options& options, const Globals& globals) {

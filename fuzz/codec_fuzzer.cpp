@@ -7,6 +7,7 @@
 #include "laconic/codecs/elias.h"
 #include "laconic/codecs/entropy.h"
 #include "laconic/codecs/fixed.h"
+#include "laconic/codecs/huffman.h"
 #include "laconic/codecs/index.h"
 #include "laconic/codecs/masked.h"
 #include "laconic/codecs/rice.h"
@@ -103,6 +104,19 @@ void entropy(Input in) {
   const ByteView left = codec.decode(out.view(), back, pool);
   require(back == bytes, "coded bytes come back");
   require(std::ranges::equal(left, in.rest()), "what follows is left");
+}
+
+void huffman(Input in) {
+  std::vector<std::uint8_t> symbols(in.take<std::uint16_t>());
+  accepts([&] { huffman_decode(in.rest(), symbols); });
+  if (in.rest().empty()) return;
+  for (std::size_t i = 0; i < symbols.size(); ++i) symbols[i] = in.rest()[i % in.rest().size()];
+  std::vector<std::uint8_t> coded(huffman_room(symbols.size())), back(symbols.size());
+  coded.resize(huffman_encode(symbols, coded.data()));
+  require(coded.empty() || coded.size() < symbols.size(), "Huffman codes are shorter");
+  if (coded.empty()) return;
+  huffman_decode(coded, back);
+  require(back == symbols, "symbols in Huffman codes come back");
 }
 
 void masked(Input in) {
@@ -240,8 +254,8 @@ void checksum(Input in) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace laconic::fuzz;
-  constexpr void (*kCodecs[])(Input) = {varints, bits,     fixed, entropy,
-                                        masked,  checksum, index, codes};
+  constexpr void (*kCodecs[])(Input) = {varints,  bits,  fixed, entropy, masked,
+                                        checksum, index, codes, huffman};
   Input in(data, size);
   kCodecs[in.take<std::uint8_t>() % std::size(kCodecs)](in);
   return 0;

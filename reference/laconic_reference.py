@@ -22,10 +22,9 @@ BLOCK = 4096  # entries that share a top
 CHUNK = 262144  # bytes of a plane that are coded together
 FOOT = 8
 LIMIT = 2**31  # entries of an array, unless told otherwise
-WINDOW = 8 * 2**20  # most bytes of a zstd frame's window
+MOST_BITS = 11  # of a Huffman code
 ESCAPE = 24  # ones in a Rice code that stand for a number as it is
 LARGEST = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # binary32
-ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 
 
 class FrameError(ValueError):
@@ -699,7 +698,12 @@ def read_scale(words):
 
 
 def qsgd(s, norm):
-    return with_levels(s, lambda l, scale: binary32(binary32(l / s) * scale))
+    return with_levels(s, lambda l, scale: parts(l, s, scale))
+
+
+def parts(l, s, scale):
+    """l of the s parts of a scale."""
+    return min(max(binary32(l * binary32(scale / s)), -scale), scale)
 
 
 def terngrad(clip):
@@ -746,7 +750,7 @@ def uniform(bits, scaling, rounding):
         if bits == 1:
             return [uniform_entry(-scale, scale, c, largest) for c in codes]
         require(max(codes) <= 2 * h, f"uniform: code {max(codes)} is above {2 * h}")
-        return [binary32(binary32((c - h) / h) * scale) for c in codes]
+        return [parts(c - h, h, scale) for c in codes]
 
     if scaling == "absmax":
         return quantiser([SCALE, codes], symmetric)
@@ -754,7 +758,7 @@ def uniform(bits, scaling, rounding):
 
 
 def uniform_entry(low, high, c, largest):
-    part = binary32(c / largest)
+    part = binary32(c * binary32(1 / largest))
     value = binary32(binary32(low * binary32(1 - part)) + binary32(high * part))
     return min(max(value, low), high)
 
@@ -878,6 +882,16 @@ def sparse_levels(data, count, most):
     return place_levels(zip(positions, found), count)
 
 
+def pair_levels(data, count, most):
+    form = data.u8()
+    require(form <= 1, f"levels: form {form}")
+    width, escape = ((4, 15), (8, 255))[form]
+    symbols = unpack(read_chunks(data, packed_size(count, width)), count, width)
+    numbers = [data.varint() + escape if symbol == escape else symbol for symbol in symbols]
+    require(max(numbers) <= 2 * most, f"levels: one is beyond {most}")
+    return list(map(from_zigzag, numbers))
+
+
 def place_levels(placed, count):
     result = [0] * count
     for position, level in placed:
@@ -890,6 +904,7 @@ LEVEL_CODES = {  # in the order of their tags
     "trits": trit_levels,
     "elias": elias_levels,
     "sparse": sparse_levels,
+    "pairs": pair_levels,
 }
 LEVEL_NAMES = list(LEVEL_CODES)
 
@@ -939,24 +954,67 @@ def read_chunk(data, length):
     return coded if m == length else decompress(coded, length)
 
 
-def decompress(coded, length):
-    """One zstd frame without its magic that holds exactly `length` bytes."""
-    import zstandard
+def decompress(coded, n):
+    """The n symbols whose Huffman codes are `coded`."""
+    data = Reader(coded, "Huffman codes")
+    lowest, highest = data.u8(), data.u8()
+    if lowest == highest:
+        data.end()
+        return bytes([lowest]) * n
+    codes = canonical(read_lengths(data, lowest, highest))
+    sizes = [data.varint() for _ in range(3)]
+    streams = [data.take(size) for size in sizes]
+    streams.append(data.take(data.left))
+    q = -(-n // 4)
+    counts = [max(0, min(q, n - q * k)) for k in range(4)]
+    return b"".join(read_stream(*each, codes) for each in zip(streams, counts))
 
-    decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
-    data = decompressor.decompress(ZSTD_MAGIC)
-    step = 1024  # a frame of 256 KiB can stand for 8 GiB: stop soon after `length`
-    try:
-        for start in range(0, len(coded), step):
-            require(not decompressor.eof, "bytes follow the zstd frame of a chunk")
-            data += decompressor.decompress(coded[start : start + step])
-            require(len(data) <= length, f"a chunk of {length} bytes decompresses to more")
-    except zstandard.ZstdError as error:
-        raise FrameError(f"a chunk is not a zstd frame: {error}") from None
-    require(decompressor.eof, "the zstd frame of a chunk ends early")
-    require(not decompressor.unused_data, "bytes follow the zstd frame of a chunk")
-    require(len(data) == length, f"a chunk of {length} bytes decompresses to {len(data)}")
-    return data
+
+def read_lengths(data, lowest, highest):
+    """The length of the code of each symbol that has one."""
+    require(lowest < highest, "Huffman codes: the lowest symbol is above the highest")
+    lengths = {}
+    bits = Bits(data)
+    symbol = lowest
+    while symbol <= highest:
+        length = bits.lowest_first(4)
+        require(length <= MOST_BITS, f"Huffman codes: a code of {length} bits")
+        if length:
+            lengths[symbol] = length
+        else:
+            symbol += bits.lowest_first(4)
+            require(symbol < highest, "Huffman codes: a run beyond the highest symbol")
+        symbol += 1
+    bits.end()
+    require(lowest in lengths, "Huffman codes: the lowest symbol has no code")
+    space = sum(2 ** (MOST_BITS - length) for length in lengths.values())
+    require(space == 2**MOST_BITS, "Huffman codes: the code space is not used up")
+    return lengths
+
+
+def canonical(lengths):
+    """Symbols by (length, code)."""
+    codes = {}
+    code = before = 0
+    for length, symbol in sorted((length, symbol) for symbol, length in lengths.items()):
+        code <<= length - before
+        codes[length, code] = symbol
+        code, before = code + 1, length
+    return codes
+
+
+def read_stream(stream, count, codes):
+    data = Reader(stream, "a stream of Huffman codes")
+    bits = Bits(data)
+    symbols = bytearray()
+    for _ in range(count):
+        length = code = 0
+        while (length, code) not in codes:
+            length, code = length + 1, code << 1 | bits.bit()
+        symbols.append(codes[length, code])
+    bits.end()
+    data.end()
+    return bytes(symbols)
 
 
 # Specs

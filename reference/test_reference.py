@@ -1,6 +1,6 @@
 """Tests the reference reader on frames built here from docs/frame.md, and on the golden files.
 
-Run by /usr/bin/python3 reference/test_reference.py; needs the Debian package python3-zstandard.
+Run by /usr/bin/python3 reference/test_reference.py.
 """
 
 import contextlib
@@ -12,9 +12,8 @@ import sys
 import tempfile
 import unittest
 from array import array
+from collections import Counter
 from pathlib import Path
-
-import zstandard
 
 sys.path.insert(0, str(Path(__file__).parent))
 import laconic_reference as laconic
@@ -50,17 +49,57 @@ def stored(data):
     return b"".join(varint(len(chunk)) + chunk for chunk in chunks)
 
 
-def zstd(data):
-    parameters = zstandard.ZstdCompressionParameters(format=zstandard.FORMAT_ZSTD1_MAGICLESS)
-    return zstandard.ZstdCompressor(compression_params=parameters).compress(data)
+def code_lengths(counts):
+    """Of a Huffman tree; the weights are flattened until no code has more than 11 bits."""
+    while True:
+        trees = sorted((count, [symbol]) for symbol, count in counts.items())
+        lengths = dict.fromkeys(counts, 0)
+        while len(trees) > 1:
+            (first, left), (second, right) = trees[:2]
+            for symbol in left + right:
+                lengths[symbol] += 1
+            trees = sorted(trees[2:] + [(first + second, left + right)])
+        if max(lengths.values()) <= 11:
+            return lengths
+        counts = {symbol: count // 2 + 1 for symbol, count in counts.items()}
+
+
+def huffman_table(lengths):
+    lowest, highest = min(lengths), max(lengths)
+    fours = []
+    symbol = lowest
+    while symbol <= highest:
+        run = 0
+        while symbol + run not in lengths and run < 16:
+            run += 1
+        fours += [0, run - 1] if run else [lengths[symbol]]
+        symbol += run or 1
+    return bytes([lowest, highest]) + pack(fours, 4)
+
+
+def huffman_stream(symbols, lengths):
+    codes = {symbol: key for key, symbol in laconic.canonical(lengths).items()}
+    text = "".join(f"{code:0{length}b}" for length, code in map(codes.get, symbols))
+    return pack(list(map(int, text)), 1)
+
+
+def huffman(data):
+    """Huffman codes of some bytes."""
+    lengths = code_lengths(Counter(data))
+    if len(lengths) == 1:
+        return bytes([data[0], data[0]])
+    q = math.ceil(len(data) / 4)
+    streams = [huffman_stream(data[q * k : q * (k + 1)], lengths) for k in range(4)]
+    sizes = b"".join(varint(len(stream)) for stream in streams[:3])
+    return huffman_table(lengths) + sizes + b"".join(streams)
 
 
 def coded(data):
-    """Chunks as zstd frames where this is shorter."""
+    """Chunks in Huffman codes where this is shorter."""
     result = b""
     for start in range(0, len(data), CHUNK):
         chunk = data[start : start + CHUNK]
-        shortest = min(chunk, zstd(chunk), key=len)
+        shortest = min(chunk, huffman(chunk), key=len)
         result += varint(len(shortest)) + shortest
     return result
 
@@ -325,11 +364,21 @@ def write_sparse(levels, most, code="rice", b=1):
     return section
 
 
+def write_pairs(levels, most, form=None):
+    numbers = list(map(zigzag, levels))
+    form = int(max(numbers) > 14) if form is None else form
+    width, escape = ((4, 15), (8, 255))[form]
+    symbols = pack([min(number, escape) for number in numbers], width)
+    beyond = (varint(number - escape) for number in numbers if number >= escape)
+    return bytes([form]) + coded(symbols) + b"".join(beyond)
+
+
 LEVEL_WRITERS = {
     "fixed": write_fixed_levels,
     "trits": write_trits,
     "elias": write_elias,
     "sparse": write_sparse,
+    "pairs": write_pairs,
 }
 
 
@@ -608,37 +657,47 @@ class Entropy(ReaderTest):
     def test_a_chunk_longer_than_its_bytes(self):
         self.refuses_codes(3, b"\4abcd", "a chunk of 3 bytes has 4")
 
-    def test_a_chunk_that_is_not_zstd(self):
-        self.refuses_codes(100, b"\0", "ends early")
-        self.refuses_codes(100, text("not a zstd frame"), "not a zstd frame|ends early")
+    def test_huffman_codes(self):
+        for data in b"a" * 99, b"ab" * 50, bytes(range(256)) * 9, b"\0" * 900 + b"\x7f", b"abcde" * 7:
+            for n in len(data), len(data) - 3:
+                self.assertEqual(laconic.decompress(huffman(data[:n]), n), data[:n])
 
-    def test_a_chunk_with_magic(self):
-        frame = zstandard.ZstdCompressor().compress(bytes(100))
-        self.refuses_codes(100, varint(len(frame)) + frame, "not a zstd frame|ends early|follow")
+    def test_a_chunk_that_is_no_code(self):
+        self.refuses_codes(100, b"\0", "bytes wanted")
+        self.refuses_codes(100, b"\1\0", "bytes wanted")
+        self.refuses_codes(100, b"\3\0\0\0", "bytes follow|left over")
+        self.refuses_codes(100, b"\3\1\0\0", "above the highest")
 
-    def test_zstd_frames_of_another_length(self):
-        for length in 0, 1, 99999, 100001, 2**27:
-            frame = zstd(bytes(length))
-            self.refuses_codes(100000, varint(len(frame)) + frame, "decompresses to")
+    def test_tables_that_are_wrong(self):
+        rest = bytes(9)
+        for table, why in (
+            (bytes([0, 1, 0x1C]), "a code of 12 bits"),
+            (bytes([0, 1, 0x21]), "not used up"),
+            (bytes([0, 2, 0x11, 0x01]), "not used up"),
+            (bytes([0, 2, 0x01, 0x11]), "beyond the highest|not used up"),
+            (bytes([0, 2, 0x00, 0x11]), "no code"),
+            (bytes([0, 2, 0x21, 0x12]), "bit after the last"),
+        ):
+            chunk = table + rest
+            self.refuses_codes(100, varint(len(chunk)) + chunk, why)
 
-    def test_zstd_frames_that_are_cut(self):
-        frame = zstd(bytes(1000))
-        for length in range(len(frame)):
-            self.refuses_codes(1000, varint(length) + frame[:length], "ends early")
+    def test_codes_of_another_length(self):
+        data = bytes([0, 1, 1, 2] * 25)
+        for n in 60, 140:
+            chunk = huffman((data * 2)[:n])
+            self.refuses_codes(100, varint(len(chunk)) + chunk, "bytes wanted|left over|not 0")
 
-    def test_bytes_after_the_zstd_frame(self):
-        frame = zstd(bytes(9000))
-        for more in b"\0", frame, zstd(b""), laconic.ZSTD_MAGIC + zstd(b""), bytes(5000):
-            longer = frame + more
-            self.refuses_codes(9000, varint(len(longer)) + longer, "bytes follow the zstd frame")
-
-    def test_two_zstd_frames_for_one_chunk(self):
-        two = zstd(bytes(600)) + zstd(bytes(400))
-        self.refuses_codes(1000, varint(len(two)) + two, "bytes follow the zstd frame")
+    def test_codes_that_are_cut_or_followed(self):
+        chunk = huffman(bytes([0, 1, 1, 2] * 25))
+        for length in range(len(chunk)):
+            self.refuses_codes(100, varint(length) + chunk[:length], "bytes wanted")
+        for more in b"\0", b"\1", chunk:
+            longer = chunk + more
+            self.refuses_codes(100, varint(len(longer)) + longer, "left over|not 0")
 
     def test_a_section_that_promises_too_much_is_refused_soon(self):
         huge = build(head(("natural+entropy",), (2**31,)), b"\0", table_of(row(2**31, 1)))
-        self.refuses(huge, "ends early")
+        self.refuses(huge, "bytes wanted")
         huge = build(head(("natural",), (2**31,)), b"\0", table_of(row(2**31, 1)))
         self.refuses(huge, "bytes wanted")
 
@@ -1161,8 +1220,7 @@ class Levels(ReaderTest):
 
     def check_codes(self, spec, most, levels):
         n, scale = len(levels), 1 if spec == "grid" else most
-        values = [scale * struct.unpack("<f", binary32(level / scale))[0] for level in levels]
-        values = list(struct.unpack(f"<{n}f", binary32(*values)))
+        values = list(struct.unpack(f"<{n}f", binary32(*levels)))
         for tag, (code, write) in enumerate(LEVEL_WRITERS.items()):
             if code == "trits" and most != 1:
                 continue
@@ -1192,7 +1250,7 @@ class Levels(ReaderTest):
         self.section_decodes("terngrad", 3, binary32(1) + bytes([0, 0b010010]), [1, 0, -1])
 
     def test_unknown_tags(self):
-        for tag in 4, 5, 255:
+        for tag in 5, 6, 255:
             section = binary32(1) + bytes([tag]) + bytes(9)
             self.section_refused("terngrad", 5, section, f"code of levels {tag}")
         self.section_refused("qsgd:4", 5, binary32(1) + bytes([1, 0]), "not trits")
@@ -1219,6 +1277,19 @@ class Levels(ReaderTest):
             self.refuses_levels("trits", 5, bytes([byte]), f"trits is {byte}", "terngrad")
         for byte in 27, 81, 242:
             self.refuses_levels("trits", 3, bytes([byte]), "after the last is not -1", "terngrad")
+
+    def test_pairs(self):
+        for form in 0, 1:
+            for levels in [0, 7, -7, 8], [-8, 500, 0, -500, 1], [127, -127, 128, -128]:
+                section = binary32(1) + write_pairs(levels, 1000, form)
+                values = [laconic.parts(level, 1000, 1) for level in levels]
+                self.section_decodes("qsgd:1000+levels:pairs", len(levels), section, values)
+        self.refuses_levels("pairs", 2, bytes([2, 1, 0]), "form 2")
+        self.refuses_levels("pairs", 2, bytes([0, 1, 0x99]), "beyond 4")
+        self.refuses_levels("pairs", 2, bytes([0, 1, 0xF0, 0]), "beyond 4")
+        self.refuses_levels("pairs", 1, bytes([0, 1, 0x10]), "bit after the last")
+        self.refuses_levels("pairs", 1, bytes([0, 1, 0x0F]), "bytes wanted")
+        self.refuses_levels("pairs", 1, bytes([1, 1, 9]), "beyond 4")
 
     def test_elias(self):
         beyond = "beyond|above|at most"

@@ -1,24 +1,21 @@
-// Entropy coding of byte arrays by zstd's literal (Huffman) mode: no match search, which gains
-// nothing on gradient symbols and costs most of zstd's time.
+// Entropy coding of byte arrays: Huffman codes (codecs/huffman.h), chunk by chunk. No search for
+// repetitions, which gains nothing on gradient symbols.
 #pragma once
 
-#include <memory>
+#include <vector>
 
 #include "laconic/base/buffer.h"
 #include "laconic/base/pool.h"
 
 namespace laconic {
 
-// Holds zstd's contexts, one pair per thread, so that steady state allocates nothing.
+// Holds working memory, so that steady state allocates nothing.
 //
-// The coded form, in order: for each chunk of up to 262144 bytes, varint n and then n bytes. If n
-// equals the chunk's length they are the chunk itself, else n is smaller and they are one zstd
-// frame of it.
+// The coded form, in order: for each chunk of up to 262144 bytes, varint m and then m bytes. If m
+// equals the chunk's length they are the chunk itself, else m is smaller and they are its Huffman
+// codes.
 class Entropy {
  public:
-  Entropy();
-  ~Entropy();
-
   // Bounds on the coded form of `count` bytes.
   static std::size_t min_size(std::size_t count);
   static std::size_t max_size(std::size_t count);
@@ -29,8 +26,9 @@ class Entropy {
   ByteView decode(ByteView coded, std::span<std::uint8_t> bytes, Pool& pool);
 
  private:
-  struct Contexts;
-  std::unique_ptr<Contexts> contexts_;
+  std::vector<std::size_t> sizes_;
+  std::vector<ByteView> coded_;
+  Buffer staging_;
 };
 
 }  // namespace laconic

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "laconic/codecs/fixed.h"
+#include "laconic/codecs/huffman.h"
+
 namespace laconic {
 namespace {
 
@@ -20,28 +23,63 @@ RegisterLevelCodec::RegisterLevelCodec(LevelCodec codec) {
   codecs().insert(at, std::move(codec));
 }
 
-const LevelCodec& smallest_levels(const Levels& levels) {
+const LevelCodec& choose_levels(const LevelCounts& counts) {
   const LevelCodec* best = nullptr;
-  std::size_t least = 0;
+  std::uint64_t least = 0;
   for (const LevelCodec& codec : codecs()) {
-    if (!codec.takes(levels.most)) continue;
-    const std::size_t size = codec.size(levels);
+    if (!codec.guess || !codec.takes(counts.most)) continue;
+    const std::uint64_t size = codec.guess(counts);
     if (!best || size < least) best = &codec, least = size;
   }
   return *best;
 }
 
-Levels survey(std::span<const std::int32_t> levels, std::int32_t most, Positions& work) {
-  std::uint32_t* positions = work.reset(levels.size()).data();
-  std::size_t number = 0;
-  std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    positions[number] = static_cast<std::uint32_t>(i);
-    number += levels[i] != 0;
-    largest = std::max(largest, magnitude_of(levels[i]));
+LevelCounts count_levels(const Levels& levels) {
+  constexpr std::size_t kAll = 65536, kStretch = 4096;
+  const std::size_t stride = levels.count <= kAll ? kStretch : 8 * kStretch;
+  LevelCounts counts{.count = levels.count, .most = levels.most};
+  for (std::size_t from = 0; from < levels.count; from += stride) {
+    const std::size_t part = std::min(kStretch, levels.count - from);
+    std::uint8_t symbols[kStretch], pairs[kStretch / 2];
+    zigzag(levels.at.small + from, part, symbols);
+    const std::uint32_t wide = counts.bytes[255];
+    count_bytes({symbols, part}, counts.bytes);
+    for (std::size_t i = 0; counts.bytes[255] > wide && i < part; ++i)
+      if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
+    for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min<std::uint8_t>(symbols[i], 15);
+    pack_bytes(symbols, part, 4, pairs);
+    count_bytes({pairs, (part + 1) / 2}, counts.pairs);
+    counts.seen += part;
   }
-  work.truncate(number);
-  return {levels, most, work.view(), largest};
+  for (std::uint32_t s = 1; s < 256; ++s) {
+    const std::uint32_t magnitude = (s + 1) / 2;
+    if (counts.bytes[s] > 0) counts.largest = magnitude;
+    if (s < 255) counts.magnitudes += std::uint64_t{counts.bytes[s]} * magnitude;
+    if (s >= 15) counts.beyond_pairs += counts.bytes[s];
+  }
+  counts.nonzero = counts.seen - counts.bytes[0];
+  counts.beyond_bytes = counts.bytes[255];
+  if (counts.beyond_bytes > 0) counts.largest = kernels::largest_level(levels.at, levels.count);
+  return counts;
+}
+
+// Eight levels at a time where all are zero.
+std::span<const std::uint32_t> nonzero_of(const Levels& levels, Positions& positions) {
+  const std::int8_t* small = levels.at.small;
+  std::uint32_t* to = positions.reset(levels.count).data();
+  std::size_t number = 0;
+  const auto visit = [&](std::size_t i) {
+    to[number] = static_cast<std::uint32_t>(i);
+    number += small[i] != 0;
+  };
+  std::size_t i = 0;
+  for (; i + 8 <= levels.count; i += 8) {
+    if (load<std::uint64_t>(reinterpret_cast<const std::uint8_t*>(small) + i) == 0) continue;
+    for (std::size_t j = 0; j < 8; ++j) visit(i + j);
+  }
+  for (; i < levels.count; ++i) visit(i);
+  positions.truncate(number);
+  return positions.view();
 }
 
 }  // namespace laconic

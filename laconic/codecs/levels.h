@@ -2,22 +2,63 @@
 // there are and `most` are known to both ends. Each codec is one file and registers itself.
 #pragma once
 
-#include <functional>
+#include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "laconic/codecs/entropy.h"
 #include "laconic/codecs/index.h"
+#include "laconic/kernels/levels.h"
 
 namespace laconic {
 
-// Levels about to be written, and what every codec asks of them.
+// Levels about to be written, or to be read. Those of up to +-127 are a byte each.
 struct Levels {
-  std::span<const std::int32_t> all;
+  kernels::LevelView at;
+  std::size_t count = 0;
   std::int32_t most = 0;
-  std::span<const std::uint32_t> nonzero;  // positions
-  std::uint32_t largest = 0;               // magnitude
+
+  std::int32_t operator[](std::size_t i) const { return at[i]; }
+  std::span<const std::int8_t> small() const { return {at.small, count}; }
+};
+struct LevelsTo {
+  kernels::LevelSpan at;
+  std::size_t count = 0;
+  std::int32_t most = 0;
+
+  std::span<std::int8_t> small() const { return {at.small, count}; }
+};
+
+// What codes are chosen by: counts of all levels or, of many, of every eighth stretch.
+struct LevelCounts {
+  std::size_t count = 0;  // of all levels
+  std::int32_t most = 0;
+  std::size_t seen = 0, nonzero = 0;  // looked at, and not zero among them
+  std::uint64_t magnitudes = 0;       // their sum
+  std::uint32_t largest = 0;
+  std::array<std::uint32_t, 256> bytes{}, pairs{};  // as codes by symbol see them: levels_pairs.cpp
+  std::size_t beyond_bytes = 0, beyond_pairs = 0;
+
+  // What a number counted among those seen is among all.
+  std::uint64_t of_all(std::uint64_t number) const {
+    return seen == 0 ? 0
+                     : static_cast<std::uint64_t>(
+                           static_cast<double>(number) *
+                           (static_cast<double>(count) / static_cast<double>(seen)));
+  }
+};
+LevelCounts count_levels(const Levels& levels);
+
+// Working memory, kept between calls.
+struct LevelWork {
+  Positions& positions;
+  Buffer& bytes;
+  Entropy& entropy;
+  Pool& pool;
+  const LevelCounts* counts = nullptr;  // of the levels to be written, if known
 };
 
 struct LevelCodec {
@@ -27,16 +68,15 @@ struct LevelCodec {
   std::string bits = {};  // what it writes, in one line
 
   bool (*takes)(std::int32_t most);  // whether it can write such levels
-  // Exactly the bytes that write appends.
-  std::size_t (*size)(const Levels&);
+  // About the bytes that write appends. None: the codec is for those who name it.
+  std::uint64_t (*guess)(const LevelCounts&) = nullptr;
   // Bounds on that for `count` levels.
   std::size_t (*min_size)(std::size_t count, std::int32_t most);
   std::size_t (*max_size)(std::size_t count, std::int32_t most);
-  void (*write)(const Levels&, Buffer& out);
-  // Reads levels.size() levels off the front and returns what follows. Throws DataError unless the
-  // bytes are what write makes of levels within -most..most. `work` is working memory.
-  ByteView (*read)(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels,
-                   Positions& work);
+  void (*write)(const Levels&, Buffer& out, const LevelWork& work);
+  // Reads levels off the front and returns what follows. Throws DataError unless the bytes are what
+  // write makes of levels within -most..most.
+  ByteView (*read)(ByteView bytes, const LevelsTo& levels, const LevelWork& work);
 };
 
 // In the order of their tags.
@@ -46,11 +86,12 @@ struct RegisterLevelCodec {
   explicit RegisterLevelCodec(LevelCodec codec);
 };
 
-// The codec whose size is smallest, the lowest tag among equals.
-const LevelCodec& smallest_levels(const Levels& levels);
+// The codec that the counts promise the fewest bytes, the lowest tag among equals. Nothing is
+// encoded to find out.
+const LevelCodec& choose_levels(const LevelCounts& counts);
 
-// Finds the non-zero ones; `work` holds their positions as long as the result is used.
-Levels survey(std::span<const std::int32_t> levels, std::int32_t most, Positions& work);
+// Makes `positions` those of levels that are not zero.
+std::span<const std::uint32_t> nonzero_of(const Levels& levels, Positions& positions);
 
 inline std::uint32_t magnitude_of(std::int32_t level) {
   return level < 0 ? 0U - static_cast<std::uint32_t>(level) : static_cast<std::uint32_t>(level);
@@ -63,5 +104,26 @@ inline std::uint32_t zigzag(std::int32_t level) {
 inline std::int32_t unzigzag(std::uint32_t symbol) {
   return static_cast<std::int32_t>(symbol >> 1 ^ (0U - (symbol & 1)));
 }
+
+// The same for levels that are a byte: kWide becomes 255. Returns the largest symbol.
+inline std::uint8_t zigzag(const std::int8_t* levels, std::size_t count, std::uint8_t* symbols) {
+  std::uint8_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    symbols[i] = static_cast<std::uint8_t>(levels[i] << 1 ^ levels[i] >> 7);
+    largest = std::max(largest, symbols[i]);
+  }
+  return largest;
+}
+inline std::uint8_t unzigzag(const std::uint8_t* symbols, std::size_t count, std::int8_t* levels) {
+  std::uint8_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    largest = std::max(largest, symbols[i]);
+    levels[i] = static_cast<std::int8_t>(symbols[i] >> 1 ^ -(symbols[i] & 1));
+  }
+  return largest;
+}
+
+// How many levels pass through a buffer on the stack at a time.
+inline constexpr std::size_t kLevelPiece = 4096;
 
 }  // namespace laconic

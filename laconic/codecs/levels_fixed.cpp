@@ -21,10 +21,12 @@ std::size_t size_at(unsigned width, std::size_t count, std::int32_t most) {
   return (says_width(most) ? 1 : 0) + packed_size(width, count);
 }
 
-std::size_t size(const Levels& levels) {
-  const auto largest =
-      says_width(levels.most) ? levels.largest : static_cast<std::uint32_t>(levels.most);
-  return size_at(width_of(largest), levels.all.size(), levels.most);
+unsigned width_for(std::uint32_t largest, std::int32_t most) {
+  return width_of(says_width(most) ? largest : static_cast<std::uint32_t>(most));
+}
+
+std::uint64_t guess(const LevelCounts& counts) {
+  return size_at(width_for(counts.largest, counts.most), counts.count, counts.most);
 }
 
 std::size_t min_size(std::size_t count, std::int32_t most) {
@@ -35,44 +37,82 @@ std::size_t max_size(std::size_t count, std::int32_t most) {
   return size_at(width_of(static_cast<std::uint32_t>(most)), count, most);
 }
 
-void write(const Levels& levels, Buffer& out) {
-  unsigned width = width_of(static_cast<std::uint32_t>(levels.most));
-  if (says_width(levels.most)) {
-    width = width_of(levels.largest);
-    out.append_number(static_cast<std::uint8_t>(width));
+// Levels that are a byte each in up to 8 bits, on all threads.
+void pack_small(const Levels& levels, unsigned width, std::uint8_t* to, Pool& pool) {
+  pool.each((levels.count + kLevelPiece - 1) / kLevelPiece, [&](std::size_t piece, unsigned) {
+    std::uint8_t symbols[kLevelPiece];
+    const std::size_t from = piece * kLevelPiece;
+    const std::size_t part = std::min(kLevelPiece, levels.count - from);
+    zigzag(levels.at.small + from, part, symbols);
+    pack_bytes(symbols, part, width, to + from / 8 * width);
+  });
+}
+
+// The largest symbol among them.
+std::uint32_t unpack_small(ByteView packed, unsigned width, const LevelsTo& levels) {
+  if (!padding_is_zero(packed, width, levels.count))
+    throw DataError("levels of fixed width: bits are set after the last level");
+  std::uint8_t largest = 0;
+  for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
+    std::uint8_t symbols[kLevelPiece];
+    symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
+    const std::size_t part = std::min(kLevelPiece, levels.count - from);
+    unpack_bytes(packed.data() + from / 8 * width, part, width, symbols);
+    largest = std::max(largest, unzigzag(symbols, part, levels.at.small + from));
   }
-  out.reserve(out.size() + packed_size(width, levels.all.size()));
+  return largest;
+}
+
+std::uint32_t unpack_wide(ByteView packed, unsigned width, const LevelsTo& levels) {
+  BitReader bits(packed);
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < levels.count; ++i) {
+    const auto symbol = static_cast<std::uint32_t>(bits.get(width));
+    largest = std::max(largest, symbol);
+    if (symbol <= 2U * static_cast<std::uint32_t>(levels.most)) levels.at.set(i, unzigzag(symbol));
+  }
+  bits.expect_end();
+  return largest;
+}
+
+void write(const Levels& levels, Buffer& out, const LevelWork& work) {
+  const std::uint32_t largest =
+      says_width(levels.most) ? kernels::largest_level(levels.at, levels.count) : 0;
+  const unsigned width = width_for(largest, levels.most);
+  if (says_width(levels.most)) out.append_number(static_cast<std::uint8_t>(width));
+  const std::size_t size = packed_size(width, levels.count);
+  if (width == 0) return;
+  if (width <= 8) return pack_small(levels, width, out.grow(size), work.pool);
+  out.reserve(out.size() + size);
   BitWriter bits(out);
-  for (const std::int32_t level : levels.all) bits.put(zigzag(level), width);
+  for (std::size_t i = 0; i < levels.count; ++i) bits.put(zigzag(levels[i]), width);
   bits.finish();
 }
 
-ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels, Positions&) {
+ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork&) {
   const auto refuse = [](const std::string& why) {
     throw DataError("levels of fixed width: " + why);
   };
-  const unsigned widest = width_of(static_cast<std::uint32_t>(most));
-  unsigned width = widest;
-  if (says_width(most)) {
+  const auto most = static_cast<std::uint32_t>(levels.most);
+  const bool says = says_width(levels.most);
+  unsigned width = width_of(most);
+  if (says) {
     if (bytes.empty()) refuse("the width is missing");
+    if (bytes[0] > width) refuse("a width of " + std::to_string(bytes[0]) + " bits");
     width = bytes[0];
     bytes = bytes.subspan(1);
-    if (width > widest) refuse("a width of " + std::to_string(width) + " bits");
   }
-  const std::size_t size = packed_size(width, levels.size());
+  const std::size_t size = packed_size(width, levels.count);
   if (bytes.size() < size) refuse("the section ends early");
-  BitReader bits(bytes.first(size));
   std::uint32_t largest = 0;
-  for (std::int32_t& level : levels) {
-    const auto symbol = static_cast<std::uint32_t>(bits.get(width));
-    level = unzigzag(symbol);
-    largest = std::max(largest, symbol);
-  }
-  bits.expect_end();
+  if (width == 0)
+    std::ranges::fill(levels.small(), std::int8_t{0});
+  else
+    largest = (width <= 8 ? unpack_small : unpack_wide)(bytes.first(size), width, levels);
   const std::uint32_t magnitude = largest / 2 + largest % 2;
-  if (magnitude > static_cast<std::uint32_t>(most))
+  if (magnitude > most)
     refuse("a level of " + std::to_string(magnitude) + "; allowed: up to " + std::to_string(most));
-  if (says_width(most) && width != width_of(magnitude))
+  if (says && width != width_of(magnitude))
     refuse("a width of " + std::to_string(width) + " bits where fewer would do");
   return bytes.subspan(size);
 }
@@ -84,7 +124,7 @@ const RegisterLevelCodec fixed{{
     .paper = "two's complement by zigzag",
     .bits = "n ceil(log2(2 s + 1))",
     .takes = [](std::int32_t) { return true; },
-    .size = size,
+    .guess = guess,
     .min_size = min_size,
     .max_size = max_size,
     .write = write,

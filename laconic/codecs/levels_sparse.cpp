@@ -26,30 +26,37 @@ struct Magnitudes {
 };
 
 // Every number of low bits that any magnitude can make use of is tried.
-Magnitudes shortest(const Levels& levels) {
+Magnitudes shortest(const Levels& levels, std::span<const std::uint32_t> nonzero) {
+  std::uint32_t largest = 0;
+  for (const std::uint32_t position : nonzero)
+    largest = std::max(largest, magnitude_of(levels[position]));
   Magnitudes best{.bits = 0, .length = ~std::uint64_t{0}};
   for (unsigned bits = 0; bits <= kMostRiceBits; ++bits) {
     const Rice code = code_of(bits, levels.most);
     std::uint64_t length = 0;
-    for (const std::uint32_t position : levels.nonzero)
-      length += code.length(above_one(levels.all[position]));
+    for (const std::uint32_t position : nonzero) length += code.length(above_one(levels[position]));
     if (length < best.length) best = {bits, length};
-    if (levels.largest >> bits <= 1) break;
+    if (largest >> bits <= 1) break;
   }
   return best;
 }
 
 bool has_magnitudes(std::size_t nonzero, std::int32_t most) { return nonzero > 0 && most > 1; }
 
-std::size_t size(const Levels& levels) {
-  const std::size_t number = levels.nonzero.size();
-  const IndexSpace space{.count = levels.all.size()};
-  std::size_t bytes = varint_size(static_cast<std::uint64_t>(number) << kIndexTagBits) +
-                      smallest_index(levels.nonzero, space).size(levels.nonzero, space) +
-                      packed_size(1, number);
-  if (has_magnitudes(number, levels.most))
-    bytes += 1 + static_cast<std::size_t>((shortest(levels).length + 7) / 8);
-  return bytes;
+// Rice codes of gaps, a bit for each sign, and Rice codes of magnitudes with as many low bits as
+// their mean has.
+std::uint64_t guess(const LevelCounts& counts) {
+  const std::uint64_t number = counts.of_all(counts.nonzero);
+  std::uint64_t bits = 8 * 5 + number;
+  if (number > 0) {
+    const unsigned low = rice_bits(number, counts.count);
+    bits += number * (low + 1) + ((counts.count - number) >> low) - (low > 0 ? number / 3 : 0);
+  }
+  if (counts.most > 1 && counts.nonzero > 0) {
+    const auto low = static_cast<unsigned>(std::bit_width(counts.magnitudes / counts.nonzero)) - 1;
+    bits += 8 + number * low + (counts.of_all(counts.magnitudes) >> low);
+  }
+  return bits / 8 + bits / 64;  // walks positions: not for an eighth
 }
 
 // The smallest index codec needs at most a bit per entry; the Rice code is no longer than with the
@@ -60,37 +67,39 @@ std::size_t max_size(std::size_t count, std::int32_t most) {
          2 * packed_size(1, count) + magnitudes;
 }
 
-void write(const Levels& levels, Buffer& out) {
-  const IndexSpace space{.count = levels.all.size()};
-  const IndexCodec& index = smallest_index(levels.nonzero, space);
-  put_varint(static_cast<std::uint64_t>(levels.nonzero.size()) << kIndexTagBits | index.tag, out);
-  index.write(levels.nonzero, space, out);
+void write(const Levels& levels, Buffer& out, const LevelWork& work) {
+  const auto nonzero = nonzero_of(levels, work.positions);
+  const IndexSpace space{.count = levels.count};
+  const IndexCodec& index = smallest_index(nonzero, space);
+  put_varint(static_cast<std::uint64_t>(nonzero.size()) << kIndexTagBits | index.tag, out);
+  index.write(nonzero, space, out);
   BitWriter signs(out);
-  for (const std::uint32_t position : levels.nonzero) signs.put(levels.all[position] < 0, 1);
+  for (const std::uint32_t position : nonzero) signs.put(levels[position] < 0, 1);
   signs.finish();
-  if (!has_magnitudes(levels.nonzero.size(), levels.most)) return;
-  const unsigned bits = shortest(levels).bits;
+  if (!has_magnitudes(nonzero.size(), levels.most)) return;
+  const unsigned bits = shortest(levels, nonzero).bits;
   out.append_number(static_cast<std::uint8_t>(bits));
   const Rice code = code_of(bits, levels.most);
   BitWriter magnitudes(out);
-  for (const std::uint32_t position : levels.nonzero)
-    code.put(above_one(levels.all[position]), magnitudes);
+  for (const std::uint32_t position : nonzero) code.put(above_one(levels[position]), magnitudes);
   magnitudes.finish();
 }
 
-ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels, Positions& work) {
+ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork& work) {
+  const std::int32_t most = levels.most;
   ByteReader in(bytes);
   const std::uint64_t head = in.varint("the number of levels that are not zero");
   const std::uint64_t number = head >> kIndexTagBits;
-  if (number > levels.size() || number / 8 > in.left())
+  if (number > levels.count || number / 8 > in.left())
     throw DataError("levels by position: " + std::to_string(number) + " of " +
-                    std::to_string(levels.size()) + " levels in " + std::to_string(in.left()) +
+                    std::to_string(levels.count) + " levels in " + std::to_string(in.left()) +
                     " bytes");
-  const auto positions = work.reset(static_cast<std::size_t>(number));
-  in = ByteReader(index_codec_in(head).read(in.rest(), {.count = levels.size()}, positions));
-  std::ranges::fill(levels, 0);
+  const auto positions = work.positions.reset(static_cast<std::size_t>(number));
+  in = ByteReader(index_codec_in(head).read(in.rest(), {.count = levels.count}, positions));
+  std::ranges::fill(levels.small(), std::int8_t{0});
   BitReader signs(in.take(packed_size(1, positions.size()), "the signs of levels"));
-  for (const std::uint32_t position : positions) levels[position] = signs.get(1) != 0 ? -1 : 1;
+  for (const std::uint32_t position : positions)
+    levels.at.small[position] = signs.get(1) != 0 ? -1 : 1;
   signs.expect_end();
   if (!has_magnitudes(positions.size(), most)) return in.rest();
   const unsigned rice_bits = in.take(1, "the width of magnitudes")[0];
@@ -99,8 +108,10 @@ ByteView read(ByteView bytes, std::int32_t most, std::span<std::int32_t> levels,
                     " low bits; allowed: up to " + std::to_string(kMostRiceBits));
   const Rice code = code_of(rice_bits, most);
   BitReader magnitudes(in.rest());
-  for (const std::uint32_t position : positions)
-    levels[position] *= static_cast<std::int32_t>(code.get(magnitudes) + 1);
+  for (const std::uint32_t position : positions) {
+    const auto magnitude = static_cast<std::int32_t>(code.get(magnitudes) + 1);
+    levels.at.set(position, levels.at.small[position] * magnitude);
+  }
   return magnitudes.rest();
 }
 
@@ -111,7 +122,7 @@ const RegisterLevelCodec sparse{{
     .paper = "Laconic's own, of Golomb's and Rice's codes",
     .bits = "varint(8 z + codec) + P with k = z, z signs, Rice magnitudes",
     .takes = [](std::int32_t) { return true; },
-    .size = size,
+    .guess = guess,
     .min_size = [](std::size_t, std::int32_t) -> std::size_t { return 1; },
     .max_size = max_size,
     .write = write,

@@ -26,25 +26,25 @@ constexpr auto kDigits = [] {
   return digits;
 }();
 
-void write(const Levels& levels, Buffer& out) {
+void write(const Levels& levels, Buffer& out, const LevelWork&) {
   constexpr std::int32_t kPowers[] = {1, 3, 9, 27, 81};
-  std::uint8_t* to = out.grow(size_of(levels.all.size()));
-  for (std::size_t from = 0; from < levels.all.size(); from += kPerByte) {
-    const auto part = levels.all.subspan(from, std::min(kPerByte, levels.all.size() - from));
+  std::uint8_t* to = out.grow(size_of(levels.count));
+  for (std::size_t from = 0; from < levels.count; from += kPerByte) {
+    const auto part = levels.small().subspan(from, std::min(kPerByte, levels.count - from));
     std::int32_t byte = 0;
     for (std::size_t i = 0; i < part.size(); ++i) byte += (part[i] + 1) * kPowers[i];
     *to++ = static_cast<std::uint8_t>(byte);
   }
 }
 
-ByteView read(ByteView bytes, std::int32_t, std::span<std::int32_t> levels, Positions&) {
-  const std::size_t size = size_of(levels.size());
+ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork&) {
+  const std::size_t size = size_of(levels.count);
   if (bytes.size() < size) throw DataError("levels in trits: the section ends early");
-  for (std::size_t from = 0; from < levels.size(); from += kPerByte) {
+  for (std::size_t from = 0; from < levels.count; from += kPerByte) {
     const std::uint8_t byte = bytes[from / kPerByte];
     if (byte >= kValues)
       throw DataError("levels in trits: a byte of " + std::to_string(byte) + "; allowed: 0 to 242");
-    const auto part = levels.subspan(from, std::min(kPerByte, levels.size() - from));
+    const auto part = levels.small().subspan(from, std::min(kPerByte, levels.count - from));
     std::copy_n(kDigits[byte].begin(), part.size(), part.begin());
     for (std::size_t i = part.size(); i < kPerByte; ++i)
       if (kDigits[byte][i] != -1) throw DataError("levels in trits: a digit after the last level");
@@ -59,7 +59,7 @@ const RegisterLevelCodec trits{{
     .paper = "base 3",
     .bits = "8 ceil(n / 5)",
     .takes = [](std::int32_t most) { return most == 1; },
-    .size = [](const Levels& levels) { return size_of(levels.all.size()); },
+    .guess = [](const LevelCounts& counts) -> std::uint64_t { return size_of(counts.count); },
     .min_size = [](std::size_t count, std::int32_t) { return size_of(count); },
     .max_size = [](std::size_t count, std::int32_t) { return size_of(count); },
     .write = write,

@@ -2,8 +2,9 @@
 #include "laconic/codecs/masked.h"
 
 #include <algorithm>
+#include <cstring>
 
-#include "laconic/codecs/bits.h"
+#include "laconic/codecs/fixed.h"
 
 namespace laconic {
 namespace {
@@ -37,6 +38,11 @@ void for_masks(ByteView bytes, Full full, Some some) {
   }
 }
 
+// The usual case, found at memory speed.
+bool none_is_zero(ByteView bytes) {
+  return bytes.empty() || std::memchr(bytes.data(), 0, bytes.size()) == nullptr;
+}
+
 unsigned gather(unsigned bits, unsigned mask) {
   unsigned result = 0;
   for (unsigned at = 0; mask != 0; mask &= mask - 1, ++at)
@@ -57,6 +63,7 @@ std::size_t count_nonzero(ByteView bytes) {
 }
 
 void compact_bits(ByteView bits, ByteView bytes, Buffer& out) {
+  if (none_is_zero(bytes)) return out.append(bits);
   out.reserve(out.size() + bits.size() + 8);
   BitWriter writer(out);
   for_masks(
@@ -68,6 +75,9 @@ void compact_bits(ByteView bits, ByteView bytes, Buffer& out) {
 }
 
 void expand_bits(ByteView compacted, ByteView bytes, std::span<std::uint8_t> bits) {
+  if (none_is_zero(bytes) && compacted.size() == bits.size() &&
+      padding_is_zero(compacted, 1, bytes.size()))
+    return void(std::ranges::copy(compacted, bits.begin()));
   BitReader reader(compacted);
   for_masks(
       bytes,

@@ -14,10 +14,15 @@ inline std::size_t varint_size(std::uint64_t value) {
   return value == 0 ? 1 : (static_cast<std::size_t>(std::bit_width(value)) + 6) / 7;
 }
 
-inline void put_varint(std::uint64_t value, Buffer& out) {
-  std::uint8_t* to = out.grow(varint_size(value));
+// Writes a varint and returns its end.
+inline std::uint8_t* store_varint(std::uint64_t value, std::uint8_t* to) {
   for (; value >= 128; value >>= 7) *to++ = static_cast<std::uint8_t>(value | 128);
-  *to = static_cast<std::uint8_t>(value);
+  *to++ = static_cast<std::uint8_t>(value);
+  return to;
+}
+
+inline void put_varint(std::uint64_t value, Buffer& out) {
+  store_varint(value, out.grow(varint_size(value)));
 }
 
 // Reads numbers and runs of bytes off the front of a view. Every read is checked; `what` names the

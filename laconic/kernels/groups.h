@@ -12,6 +12,10 @@ namespace laconic::kernels {
 
 inline constexpr std::size_t kGroup = 64;  // a multiple of every vector width, and one word of bits
 
+// How far ahead of its use an array that is read once is asked for, in floats: the processor's own
+// guesses end with a page.
+inline constexpr std::size_t kReadAhead = 1024;
+
 struct Bit {};  // the type of an entry in a bit plane: entry i is bit i % 8 of byte i / 8
 
 template <class T>

@@ -1,176 +1,159 @@
-// Rounding to levels on vector lanes. Only operations whose result is fixed to the bit are used:
-// add, subtract, multiply and divide, compares, conversions that lie in range, and integers.
+// Rounding to levels on vector lanes, and adding them back.
 #include "laconic/kernels/levels.h"
 
-#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
-
-#include "laconic/kernels/groups.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/levels.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "laconic/kernels/draws-inl.h"
+#include "laconic/kernels/rounding-inl.h"
 #include "laconic/kernels/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using U32 = Hashed::U32;
-using I32 = hn::RebindToSigned<U32>;
-using F32 = hn::RebindToFloat<U32>;
-using Bytes = hn::Rebind<std::uint8_t, U32>;
-using Floats = hn::Vec<F32>;
-using Ints = hn::Vec<I32>;
-using Word = hn::Vec<U32>;
-
-HWY_INLINE Floats set(float value) { return hn::Set(F32(), value); }
-HWY_INLINE Ints ints(std::int32_t value) { return hn::Set(I32(), value); }
-
-// (draw >> 8) / 2^24, exactly.
-HWY_INLINE Floats uniform(Word draw) {
-  const auto whole = hn::ConvertTo(F32(), hn::BitCast(I32(), hn::ShiftRight<8>(draw)));
-  return hn::Mul(whole, set(0x1p-24F));
+// Levels beyond a byte, among four vectors that are stored as bytes already: rare.
+HWY_NOINLINE void store_wide(Ints a, Ints b, Ints c, Ints d, std::int8_t* small,
+                             std::int32_t* wide) {
+  const I32 di;
+  const std::size_t lanes = hn::Lanes(di);
+  std::int32_t levels[4 * 16];
+  hn::StoreU(a, di, levels);
+  hn::StoreU(b, di, levels + lanes);
+  hn::StoreU(c, di, levels + 2 * lanes);
+  hn::StoreU(d, di, levels + 3 * lanes);
+  for (std::size_t i = 0; i < 4 * lanes; ++i) LevelSpan{small, wide}.set(i, levels[i]);
 }
 
-// Which fractions round up, a vector a call.
-class AtRandom {
- public:
-  HWY_INLINE AtRandom(std::uint32_t first, Key key) : draws_(first, key.word0(), key.word1()) {}
-  HWY_INLINE auto up(Floats fraction) { return hn::Lt(uniform(draws_.next()), fraction); }
-
- private:
-  Hashed draws_;
+// The sum stays in memory, because how many vectors its 16 lanes are differs.
+struct Spread {
+  float* lanes;
+  HWY_INLINE void add(Values y, std::size_t i) const {
+    const Values f = hn::Sub(y, hn::Floor(y));
+    float* to = lanes + i % kSumLanes;
+    hn::StoreU(hn::Add(hn::LoadU(F32(), to), hn::Mul(f, hn::Sub(set(1), f))), F32(), to);
+  }
 };
-struct Nearest {
-  HWY_INLINE auto up(Floats fraction) const { return hn::Gt(fraction, set(0.5F)); }
+struct NoSpread {
+  HWY_INLINE void add(Values, std::size_t) const {}
 };
 
-// For y in [0, 2^31). The conversion cuts off, and is exact on the way back.
-template <class Rounder>
-HWY_INLINE Ints rounded(Floats y, Rounder& rounder) {
-  const Ints whole = hn::ConvertTo(I32(), y);
-  const auto up = rounder.up(hn::Sub(y, hn::ConvertTo(F32(), whole)));
-  return hn::Sub(whole, hn::VecFromMask(I32(), hn::RebindMask(I32(), up)));
-}
-
-// The level with the sign of x: the sign, spread over the lane, is 0 or -1.
-HWY_INLINE Ints with_sign_of(Floats x, Ints level) {
-  const Ints sign = hn::BroadcastSignBit(hn::BitCast(I32(), x));
-  return hn::Sub(hn::Xor(level, sign), sign);
-}
-
-HWY_INLINE void add_to(float* y, float weight, Floats value) {
-  hn::StoreU(hn::Add(hn::LoadU(F32(), y), hn::Mul(set(weight), value)), F32(), y);
-}
-
-template <class Rounder>
-HWY_INLINE void to_levels_by(const float* x, std::size_t count, Scale scale, std::int32_t most,
-                             Rounder rounder, std::int32_t* levels) {
-  const Floats norm = set(scale.norm), steps = set(scale.steps), range = set(0x1p31F);
-  const Ints limit = ints(most);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    const Floats v = hn::LoadU(F32(), x + i);
-    const Floats y = hn::Mul(hn::Div(hn::Abs(v), norm), steps);
-    const auto inside = hn::Lt(y, range);  // y may be as large as Inf
-    const Ints level = hn::Min(rounded(hn::IfThenElseZero(inside, y), rounder), limit);
-    const Ints kept = hn::IfThenElse(hn::RebindMask(I32(), inside), level, limit);
-    hn::StoreU(with_sign_of(v, kept), I32(), levels + i);
+template <bool kMayBeWide, class Rounder, class Sum>
+HWY_INLINE void to_levels_by(const float* x, std::size_t count, float factor, float most,
+                             Rounder rounder, Sum sum, LevelSpan levels) {
+  const F32 df;
+  const std::size_t lanes = hn::Lanes(df);
+  const Values by = set(factor), limit = set(most);
+  for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    Values largest = hn::Zero(df);
+    hwy::Prefetch(x + i + kReadAhead);
+    hwy::Prefetch(x + i + 2 * lanes + kReadAhead);
+    const auto level = [&](std::size_t at) HWY_ATTR {
+      const Values v = hn::LoadU(df, x + at);
+      const Values y = hn::Mul(hn::Abs(v), by);
+      sum.add(y, at);
+      const Values moved = hn::Min(hn::Add(y, rounder.next()), limit);
+      if (kMayBeWide) largest = hn::Max(largest, moved);
+      return whole_part(hn::CopySignToAbs(moved, v));
+    };
+    const Ints a = level(i), b = level(i + lanes), c = level(i + 2 * lanes),
+               d = level(i + 3 * lanes);
+    store_signed(a, b, c, d, levels.small + i);
+    if (kMayBeWide && !hn::AllTrue(df, hn::Lt(largest, set(kMostSmall + 1))))
+      store_wide(a, b, c, d, levels.small + i, levels.wide + i);
   }
 }
 
-void to_levels_at_random(const float* x, std::size_t count, Scale scale, std::int32_t most,
-                         std::uint32_t first, Key key, std::int32_t* levels) {
-  to_levels_by(x, count, scale, most, AtRandom(first, key), levels);
+void small_at_random(const float* x, std::size_t count, float factor, float most,
+                     std::uint32_t first, Key key, LevelSpan levels) {
+  to_levels_by<false>(x, count, factor, most, AtRandom(first, key), NoSpread(), levels);
 }
-void to_levels_nearest(const float* x, std::size_t count, Scale scale, std::int32_t most,
-                       std::int32_t* levels) {
-  to_levels_by(x, count, scale, most, Nearest(), levels);
+void wide_at_random(const float* x, std::size_t count, float factor, float most,
+                    std::uint32_t first, Key key, LevelSpan levels) {
+  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), NoSpread(), levels);
+}
+void spread_at_random(const float* x, std::size_t count, float factor, float most,
+                      std::uint32_t first, Key key, LevelSpan levels, float* lanes) {
+  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), Spread{lanes}, levels);
+}
+void to_levels_nearest(const float* x, std::size_t count, float factor, float most,
+                       LevelSpan levels) {
+  to_levels_by<true>(x, count, factor, most, ToNearest(), NoSpread(), levels);
 }
 
-void add_levels_run(const std::int32_t* levels, std::size_t count, Scale scale, float weight,
-                    float* y) {
-  const Floats norm = set(scale.norm), steps = set(scale.steps);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    const Floats level = hn::ConvertTo(F32(), hn::LoadU(I32(), levels + i));
-    add_to(y + i, weight, hn::Mul(hn::Div(level, steps), norm));
+using SignedBytes = hn::Rebind<std::int8_t, U32>;
+
+HWY_INLINE Ints load_levels(const std::int8_t* small) {
+  return hn::PromoteTo(I32(), hn::LoadU(SignedBytes(), small));
+}
+
+void add_levels_run(LevelView levels, std::size_t count, Unit unit, float weight, float* y) {
+  const F32 df;
+  const I32 di;
+  const std::size_t lanes = hn::Lanes(df);
+  const Values by = set(unit.unit), low = set(-unit.limit), high = set(unit.limit), w = set(weight);
+  const Ints marker = hn::Set(di, kWide);
+  for (std::size_t i = 0; i < count; i += lanes) {
+    if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
+    Ints level = load_levels(levels.small + i);
+    if (levels.wide && !hn::AllFalse(di, hn::Eq(level, marker))) {
+      std::int32_t some[16];
+      for (std::size_t j = 0; j < lanes; ++j) some[j] = levels[i + j];
+      level = hn::LoadU(di, some);
+    }
+    const Values value = hn::Mul(hn::ConvertTo(df, level), by);
+    add_to(y + i, w, hn::Max(hn::Min(value, high), low));
   }
 }
 
 // `scale` is 2^(s-1), which takes the lowest level to 1.
-void to_powers_run(const float* x, std::size_t count, float norm, int s, float scale,
-                   std::uint32_t first, Key key, std::int32_t* levels) {
+void to_powers_run(const float* x, std::size_t count, float factor, int s, float scale,
+                   std::uint32_t start, Key key, std::int8_t* levels) {
   const U32 d;
-  Hashed draws(first, key.word0(), key.word1());
+  const I32 di;
+  const F32 df;
+  const std::size_t lanes = hn::Lanes(d);
+  Hashed draws(start, key.word0(), key.word1());
   const Word mantissa = hn::Set(d, (1U << 23) - 1);
-  const Floats one = set(1);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    const Floats v = hn::LoadU(F32(), x + i);
-    const Floats ratio = hn::Div(hn::Abs(v), set(norm));
-    const Floats y = hn::IfThenElse(hn::Lt(ratio, one), ratio, one);
+  const Values one = set(1), by = set(factor);
+  const auto level = [&](std::size_t at) HWY_ATTR {
+    const Values v = hn::LoadU(df, x + at);
+    const Values y = hn::Min(hn::Mul(hn::Abs(v), by), one);
     const Word draw = draws.next();
     // One carry rounds, as in natural compression; y <= 1 ends at the field of 1, 127.
     const Word field = hn::ShiftRight<23>(hn::Add(hn::BitCast(d, y), hn::And(draw, mantissa)));
-    const Ints power = hn::Add(hn::BitCast(I32(), field), ints(s - 127));
-    const Floats part = hn::Mul(y, set(scale));  // exact where it is used, below 1
-    const auto lowest = hn::RebindMask(I32(), hn::Lt(uniform(draw), part));
-    const auto below = hn::RebindMask(I32(), hn::Lt(part, one));
-    const Ints level = hn::IfThenElse(below, hn::IfThenElseZero(lowest, ints(1)), power);
-    hn::StoreU(with_sign_of(v, level), I32(), levels + i);
+    const Ints power = hn::Add(hn::BitCast(di, field), hn::Set(di, s - 127));
+    const Values part = hn::Mul(y, set(scale));  // exact where it is used, below 1
+    const auto lowest = hn::RebindMask(di, hn::Lt(uniform(draw), part));
+    const auto below = hn::RebindMask(di, hn::Lt(part, one));
+    const Ints size = hn::IfThenElse(below, hn::IfThenElseZero(lowest, hn::Set(di, 1)), power);
+    const Ints sign = hn::BroadcastSignBit(hn::BitCast(di, v));
+    return hn::Sub(hn::Xor(size, sign), sign);
+  };
+  for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    const Ints a = level(i), b = level(i + lanes), c = level(i + 2 * lanes),
+               e = level(i + 3 * lanes);
+    store_signed(a, b, c, e, levels + i);
   }
 }
 
-void add_powers_run(const std::int32_t* levels, std::size_t count, float norm, int s, float weight,
+void add_powers_run(const std::int8_t* levels, std::size_t count, float norm, int s, float weight,
                     float* y) {
   const U32 d;
+  const I32 di;
   const Word sign_bit = hn::Set(d, 0x80000000U);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    const Ints level = hn::LoadU(I32(), levels + i), size = hn::Abs(level);
-    const Ints field = hn::ShiftLeft<23>(hn::Add(size, ints(127 - s)));
-    const Ints power = hn::IfThenZeroElse(hn::Eq(size, ints(0)), field);
+  const Values w = set(weight);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
+    const Ints level = load_levels(levels + i), size = hn::Abs(level);
+    const Ints field = hn::ShiftLeft<23>(hn::Add(size, hn::Set(di, 127 - s)));
+    const Ints power = hn::IfThenZeroElse(hn::Eq(size, hn::Zero(di)), field);
     const Word bits = hn::Or(hn::BitCast(d, power), hn::And(hn::BitCast(d, level), sign_bit));
-    add_to(y + i, weight, hn::Mul(set(norm), hn::BitCast(F32(), bits)));
-  }
-}
-
-template <class Rounder>
-HWY_INLINE void to_codes_by(const float* x, std::size_t count, float low, float high, float last,
-                            Rounder rounder, std::uint8_t* codes) {
-  const float fit = high - low <= std::numeric_limits<float>::max() ? 1.0F : 0.5F;
-  const Floats factor = set(fit), top = set(last), start = set(fit * low);
-  const Floats range = set(fit * high - fit * low);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    const Floats v = hn::Mul(hn::LoadU(F32(), x + i), factor);
-    const Floats y = hn::Mul(hn::Div(hn::Sub(v, start), range), top);
-    const Floats above = hn::IfThenElseZero(hn::Gt(y, hn::Zero(F32())), y);
-    const Floats inside = hn::IfThenElse(hn::Lt(above, top), above, top);
-    hn::StoreU(hn::DemoteTo(Bytes(), rounded(inside, rounder)), Bytes(), codes + i);
-  }
-}
-
-void to_codes_at_random(const float* x, std::size_t count, float low, float high, float last,
-                        std::uint32_t first, Key key, std::uint8_t* codes) {
-  to_codes_by(x, count, low, high, last, AtRandom(first, key), codes);
-}
-void to_codes_nearest(const float* x, std::size_t count, float low, float high, float last,
-                      std::uint8_t* codes) {
-  to_codes_by(x, count, low, high, last, Nearest(), codes);
-}
-
-void add_codes_run(const std::uint8_t* codes, std::size_t count, float low, float high, float last,
-                   float weight, float* y) {
-  const Floats least = set(low), most = set(high);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    const Word code = hn::PromoteTo(U32(), hn::LoadU(Bytes(), codes + i));
-    const Floats t = hn::Div(hn::ConvertTo(F32(), hn::BitCast(I32(), code)), set(last));
-    const Floats value = hn::Add(hn::Mul(least, hn::Sub(set(1), t)), hn::Mul(most, t));
-    // Rounding may lead past the ends, and there to Inf.
-    const Floats from_low = hn::IfThenElse(hn::Lt(value, least), least, value);
-    add_to(y + i, weight, hn::IfThenElse(hn::Gt(from_low, most), most, from_low));
+    add_to(y + i, w, hn::Mul(set(norm), hn::BitCast(F32(), bits)));
   }
 }
 
@@ -185,22 +168,6 @@ void add_spread_run(const float* x, std::size_t count, float step, double* lanes
   });
 }
 
-void add_magnitudes_run(const float* x, std::size_t count, double* lanes) {
-  add_in_lanes(x, count, lanes,
-               [](auto v) HWY_ATTR { return hn::PromoteTo(Summand(), hn::Abs(v)); });
-}
-
-// Extends the range by `count` entries.
-void extend_range(const float* x, std::size_t count, Range& range) {
-  Floats low = set(range.low), high = set(range.high);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    const Floats v = hn::LoadU(F32(), x + i);
-    low = hn::Min(low, v);
-    high = hn::Max(high, v);
-  }
-  range = {hn::GetLane(hn::MinOfLanes(F32(), low)), hn::GetLane(hn::MaxOfLanes(F32(), high))};
-}
-
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -208,128 +175,139 @@ HWY_AFTER_NAMESPACE();
 namespace laconic::kernels {
 namespace {
 
-HWY_EXPORT(to_levels_at_random);
+HWY_EXPORT(small_at_random);
+HWY_EXPORT(wide_at_random);
+HWY_EXPORT(spread_at_random);
 HWY_EXPORT(to_levels_nearest);
 HWY_EXPORT(add_levels_run);
 HWY_EXPORT(to_powers_run);
 HWY_EXPORT(add_powers_run);
-HWY_EXPORT(to_codes_at_random);
-HWY_EXPORT(to_codes_nearest);
-HWY_EXPORT(add_codes_run);
 HWY_EXPORT(add_spread_run);
-HWY_EXPORT(add_magnitudes_run);
-HWY_EXPORT(extend_range);
 
-// Calls run(x, count, low half of the position, key of the upper half, out) for whole groups whose
-// positions have one upper half: draws depend on it through the key.
-template <class T, class Run>
-void for_draws(std::span<const float> x, Key key, std::uint64_t first, T* out, Run run) {
-  for (std::size_t from = 0; from < x.size();) {
-    const std::uint64_t position = first + from;
-    const std::uint64_t room = (1ULL << 32) - (position & 0xffffffffU);
-    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(x.size() - from, room));
-    const Key high = key.fork(position >> 32);
-    in_groups(
-        part,
-        [&](std::size_t skip, std::size_t count, const float* x, T* out) {
-          run(x, count, static_cast<std::uint32_t>(position + skip), high, out);
-        },
-        In<float>{x.data() + from}, Out<T>{out + from});
-    from += part;
+// Calls run(from, part, x) for all of x, times `first`: 1 but for norms that hardly any gradient
+// has.
+template <class Run>
+void in_scaled(std::span<const float> x, float first, Run run) {
+  if (first == 1) return run(std::size_t{0}, x);
+  float scaled[1024];
+  for (std::size_t from = 0; from < x.size(); from += std::size(scaled)) {
+    const std::size_t part = std::min(std::size(scaled), x.size() - from);
+    for (std::size_t i = 0; i < part; ++i) scaled[i] = x[from + i] * first;
+    run(from, std::span<const float>(scaled, part));
   }
 }
 
-float last_code(unsigned bits) { return static_cast<float>((1U << bits) - 1); }
+// Calls run(x, count, position's low half, key, levels) for whole groups of x in levels. Padding
+// gives levels of 0, never wide ones.
+template <class Run>
+void in_level_groups(std::span<const float> x, float scaled_by, Key key, std::uint64_t first,
+                     LevelSpan levels, Run run) {
+  in_scaled(x, scaled_by, [&](std::size_t begin, std::span<const float> x) {
+    in_draws(x.size(), key, first + begin,
+             [&](std::size_t from, std::size_t part, std::uint32_t low, Key high) {
+               const LevelSpan to = levels.from(begin + from);
+               in_groups(
+                   part,
+                   [&](std::size_t skip, std::size_t count, const float* x, std::int8_t* small) {
+                     run(x, count, static_cast<std::uint32_t>(low + skip), high,
+                         LevelSpan{small, to.wide ? to.wide + skip : nullptr});
+                   },
+                   In<float>{x.data() + from}, Out<std::int8_t>{to.small});
+             });
+  });
+}
 
 }  // namespace
 
-void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding, Key key,
-               std::uint64_t first, std::int32_t* levels) {
-  if (rounding == Rounding::nearest)
-    return in_groups(
-        x.size(),
-        [&](std::size_t, std::size_t count, const float* x, std::int32_t* levels) {
-          HWY_DYNAMIC_DISPATCH(to_levels_nearest)(x, count, scale, most, levels);
-        },
-        In<float>{x.data()}, Out<std::int32_t>{levels});
-  for_draws(x, key, first, levels,
-            [&](const float* x, std::size_t count, std::uint32_t low, Key high, std::int32_t* out) {
-              HWY_DYNAMIC_DISPATCH(to_levels_at_random)(x, count, scale, most, low, high, out);
-            });
+Factors factors_of(Scale scale) {
+  const float first = scale.norm < 0x1p-80F ? 0x1p80F : scale.norm > 0x1p80F ? 0x1p-80F : 1.0F;
+  const float norm = scale.norm * first;
+  float second = scale.steps / norm;
+  if (norm * second < scale.steps) second = std::nextafter(second, 0x1p127F);
+  return {first, second};
 }
 
-void add_levels(const std::int32_t* levels, Scale scale, float weight, std::span<float> y) {
+void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding, Key key,
+               std::uint64_t first, LevelSpan levels) {
+  const Factors factors = factors_of(scale);
+  const auto limit = static_cast<float>(most);
+  in_level_groups(
+      x, factors.first, key, first, levels,
+      [&](const float* x, std::size_t count, std::uint32_t low, Key high, LevelSpan levels) {
+        if (rounding == Rounding::nearest)
+          HWY_DYNAMIC_DISPATCH(to_levels_nearest)(x, count, factors.second, limit, levels);
+        else if (most <= kMostSmall)
+          HWY_DYNAMIC_DISPATCH(small_at_random)
+        (x, count, factors.second, limit, low, high, levels);
+        else HWY_DYNAMIC_DISPATCH(wide_at_random)(x, count, factors.second, limit, low, high,
+                                                  levels);
+      });
+}
+
+double to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
+                            std::uint64_t first, LevelSpan levels) {
+  const Factors factors = factors_of(scale);
+  float lanes[kSumLanes] = {};
+  in_level_groups(
+      x, factors.first, key, first, levels,
+      [&](const float* x, std::size_t count, std::uint32_t low, Key high, LevelSpan levels) {
+        HWY_DYNAMIC_DISPATCH(spread_at_random)
+        (x, count, factors.second, static_cast<float>(most), low, high, levels, lanes);
+      });
+  double sum = 0;
+  for (const float lane : lanes) sum += static_cast<double>(lane);
+  return sum;
+}
+
+void add_levels(LevelView levels, Unit unit, float weight, std::span<float> y) {
   in_groups(
       y.size(),
-      [&](std::size_t, std::size_t count, const std::int32_t* levels, float* y) {
-        HWY_DYNAMIC_DISPATCH(add_levels_run)(levels, count, scale, weight, y);
+      [&](std::size_t from, std::size_t count, const std::int8_t* small, float* y) {
+        const std::int32_t* wide = levels.wide ? levels.wide + from : nullptr;
+        HWY_DYNAMIC_DISPATCH(add_levels_run)(LevelView{small, wide}, count, unit, weight, y);
       },
-      In<std::int32_t>{levels}, InOut<float>{y.data()});
+      In<std::int8_t>{levels.small}, InOut<float>{y.data()});
+}
+
+std::uint32_t largest_level(LevelView levels, std::size_t count) {
+  std::int8_t low = 0, high = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    low = std::min(low, levels.small[i]);
+    high = std::max(high, levels.small[i]);
+  }
+  auto largest = static_cast<std::uint32_t>(std::max<int>(-low, high));
+  if (low != kWide) return largest;
+  for (std::size_t i = 0; i < count; ++i)
+    if (levels.small[i] == kWide)
+      largest = std::max(largest, static_cast<std::uint32_t>(std::abs(levels.wide[i])));
+  return largest;
 }
 
 void to_powers(std::span<const float> x, float norm, int s, Key key, std::uint64_t first,
-               std::int32_t* levels) {
+               std::int8_t* levels) {
+  const Factors factors = factors_of({norm, 1});
   const float scale = std::ldexp(1.0F, s - 1);
-  for_draws(x, key, first, levels,
-            [&](const float* x, std::size_t count, std::uint32_t low, Key high, std::int32_t* out) {
-              HWY_DYNAMIC_DISPATCH(to_powers_run)(x, count, norm, s, scale, low, high, out);
-            });
+  in_level_groups(
+      x, factors.first, key, first, {levels},
+      [&](const float* x, std::size_t count, std::uint32_t low, Key high, LevelSpan levels) {
+        HWY_DYNAMIC_DISPATCH(to_powers_run)
+        (x, count, factors.second, s, scale, low, high, levels.small);
+      });
 }
 
-void add_powers(const std::int32_t* levels, float norm, int s, float weight, std::span<float> y) {
+void add_powers(const std::int8_t* levels, float norm, int s, float weight, std::span<float> y) {
   in_groups(
       y.size(),
-      [&](std::size_t, std::size_t count, const std::int32_t* levels, float* y) {
+      [&](std::size_t, std::size_t count, const std::int8_t* levels, float* y) {
         HWY_DYNAMIC_DISPATCH(add_powers_run)(levels, count, norm, s, weight, y);
       },
-      In<std::int32_t>{levels}, InOut<float>{y.data()});
-}
-
-void to_codes(std::span<const float> x, float low, float high, unsigned bits, Rounding rounding,
-              Key key, std::uint64_t first, std::uint8_t* codes) {
-  const float last = last_code(bits);
-  if (rounding == Rounding::nearest)
-    return in_groups(
-        x.size(),
-        [&](std::size_t, std::size_t count, const float* x, std::uint8_t* codes) {
-          HWY_DYNAMIC_DISPATCH(to_codes_nearest)(x, count, low, high, last, codes);
-        },
-        In<float>{x.data()}, Out<std::uint8_t>{codes});
-  for_draws(x, key, first, codes,
-            [&](const float* x, std::size_t count, std::uint32_t at, Key upper, std::uint8_t* out) {
-              HWY_DYNAMIC_DISPATCH(to_codes_at_random)(x, count, low, high, last, at, upper, out);
-            });
-}
-
-void add_codes(const std::uint8_t* codes, float low, float high, unsigned bits, float weight,
-               std::span<float> y) {
-  in_groups(
-      y.size(),
-      [&](std::size_t, std::size_t count, const std::uint8_t* codes, float* y) {
-        HWY_DYNAMIC_DISPATCH(add_codes_run)(codes, count, low, high, last_code(bits), weight, y);
-      },
-      In<std::uint8_t>{codes}, InOut<float>{y.data()});
+      In<std::int8_t>{levels}, InOut<float>{y.data()});
 }
 
 double spread(std::span<const float> x, float step) {
   return sum_in_blocks(x, [step](const float* x, std::size_t count, double* lanes) {
     HWY_DYNAMIC_DISPATCH(add_spread_run)(x, count, step, lanes);
   });
-}
-
-double sum_of_magnitudes(std::span<const float> x) {
-  return sum_in_blocks(x, [](const float* x, std::size_t count, double* lanes) {
-    HWY_DYNAMIC_DISPATCH(add_magnitudes_run)(x, count, lanes);
-  });
-}
-
-Range range_of(std::span<const float> x) {
-  Range range{x[0], x[0]};
-  const std::size_t whole = x.size() / kGroup * kGroup;  // the padding of a group would count
-  HWY_DYNAMIC_DISPATCH(extend_range)(x.data(), whole, range);
-  for (const float value : x.subspan(whole))
-    range = {std::min(range.low, value), std::max(range.high, value)};
-  return {range.low + 0.0F, range.high + 0.0F};  // -0 + 0 is 0
 }
 
 }  // namespace laconic::kernels

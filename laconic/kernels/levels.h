@@ -9,49 +9,79 @@
 
 namespace laconic::kernels {
 
-// A level l stands for (l / steps) * norm, computed in float in this order.
+// Levels lie a byte each. Where a byte is kWide, the level is beyond +-127 and stands in `wide`,
+// whose other entries mean nothing and need not even be there.
+inline constexpr std::int8_t kWide = -128;
+inline constexpr std::int32_t kMostSmall = 127;
+
+struct LevelView {
+  const std::int8_t* small = nullptr;
+  const std::int32_t* wide = nullptr;
+
+  std::int32_t operator[](std::size_t i) const { return small[i] == kWide ? wide[i] : small[i]; }
+  LevelView from(std::size_t i) const { return {small + i, wide ? wide + i : nullptr}; }
+};
+
+struct LevelSpan {
+  std::int8_t* small = nullptr;
+  std::int32_t* wide = nullptr;
+
+  void set(std::size_t i, std::int32_t level) const {
+    const bool fits = level >= -kMostSmall && level <= kMostSmall;
+    small[i] = fits ? static_cast<std::int8_t>(level) : kWide;
+    if (!fits) wide[i] = level;
+  }
+  operator LevelView() const { return {small, wide}; }
+  LevelSpan from(std::size_t i) const { return {small + i, wide ? wide + i : nullptr}; }
+};
+
+// So many levels make one norm.
 struct Scale {
   float norm = 1;   // above 0 and finite
-  float steps = 1;  // levels that make one norm
+  float steps = 1;  // 1 to 2^24
 };
 
-// levels[i] = sign(x[i]) * L where y = |x[i]| / norm * steps (in this order, in float) and L is
-// floor(y), plus 1 if u < y - floor(y) with u = (draw >> 8) / 2^24; or, to the nearest, plus 1 if
-// y - floor(y) > 1/2. L is at most `most`; -0 and 0 give 0.
+// What a norm is multiplied by, in two steps that neither overflow nor lose digits, to give its
+// steps: 2^80, 1 or 2^-80, and a float chosen so that (norm * first) * second >= steps.
+struct Factors {
+  float first = 1, second = 1;
+};
+Factors factors_of(Scale scale);
+
+// levels[i] = sign(x[i]) * floor(min(y + r, most)) where y = (|x[i]| * first) * second, in float,
+// in this order. r is (draw >> 8) / 2^24 at random, else the largest float below 1/2. `most` is at
+// most 2^30; levels of up to 127 need no `wide`.
 void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding, Key key,
-               std::uint64_t first, std::int32_t* levels);
+               std::uint64_t first, LevelSpan levels);
+
+// The same at random, and the sum of f(1 - f) with f = y - floor(y), the variance of rounding in
+// steps squared: in float, f(1 - f) of entry i added to lane i % 16; then lanes in double, in
+// order.
+double to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
+                            std::uint64_t first, LevelSpan levels);
+
+// A level l stands for l * unit, and for -limit or limit beyond them.
+struct Unit {
+  float unit, limit;
+};
+inline Unit unit_of(Scale scale) { return {scale.norm / scale.steps, scale.norm}; }
 
 // y[i] += weight * value of levels[i]
-void add_levels(const std::int32_t* levels, Scale scale, float weight, std::span<float> y);
+void add_levels(LevelView levels, Unit unit, float weight, std::span<float> y);
 
-// Natural dithering: level l of 0..s stands for 0 or norm * 2^(l - s), and has the sign of x[i].
-// With y = |x[i]| / norm, at most 1: from 2^(1-s) on, y is rounded to a power of two as natural
-// compression does (draw's low 23 bits added to the mantissa); below it y becomes 2^(1-s) if (draw
-// >> 8) / 2^24 < y * 2^(s-1), else 0.
+// The largest magnitude; 0 when there is none.
+std::uint32_t largest_level(LevelView levels, std::size_t count);
+
+// Natural dithering: level l of 0..s, s up to 127, stands for 0 or norm * 2^(l - s), and has the
+// sign of x[i]. With y = (|x[i]| * first) * second, by the factors of {norm, 1}, at most 1: from
+// 2^(1-s) on, y is rounded to a power of two as natural compression does (draw's low 23 bits added
+// to the mantissa); below it y becomes 2^(1-s) if (draw >> 8) / 2^24 < y * 2^(s-1), else 0.
 void to_powers(std::span<const float> x, float norm, int s, Key key, std::uint64_t first,
-               std::int32_t* levels);
-void add_powers(const std::int32_t* levels, float norm, int s, float weight, std::span<float> y);
+               std::int8_t* levels);
+void add_powers(const std::int8_t* levels, float norm, int s, float weight, std::span<float> y);
 
-// The sum of f(1 - f) with f the fraction of |x[i]| / step: the variance of rounding at random, in
-// steps squared. In blocks and lanes like sum_of_squares.
+// The sum of f(1 - f) with f the fraction of |x[i]| / step. In blocks and lanes like
+// sum_of_squares.
 double spread(std::span<const float> x, float step);
-
-// Sum of |x[i]| in double, in blocks and lanes like sum_of_squares.
-double sum_of_magnitudes(std::span<const float> x);
-
-// Codes of `bits` (1 to 8) bits between low and high, low < high, both finite, as bytes: y =
-// (x - low) / (high - low) * (2^bits - 1) in float (of halves of all three when high - low is
-// beyond the largest float), clamped to 0 and 2^bits - 1, rounded as in to_levels. Code c stands
-// for low * (1 - c/L) + high * (c/L) with L = 2^bits - 1, clamped to low and high.
-void to_codes(std::span<const float> x, float low, float high, unsigned bits, Rounding rounding,
-              Key key, std::uint64_t first, std::uint8_t* codes);
-void add_codes(const std::uint8_t* codes, float low, float high, unsigned bits, float weight,
-               std::span<float> y);
-
-// The least and the largest entry; x is not empty and finite. -0 counts as 0.
-struct Range {
-  float low, high;
-};
-Range range_of(std::span<const float> x);
 
 }  // namespace laconic::kernels

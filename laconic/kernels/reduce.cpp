@@ -7,6 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/reduce.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -21,8 +22,10 @@ std::uint32_t largest_magnitude_run(const float* x, std::size_t count) {
   const hn::RebindToFloat<decltype(d)> df;
   const auto mask = hn::Set(d, 0x7fffffffU);
   auto largest = hn::Zero(d);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    if (i % 16 == 0) hwy::Prefetch(x + i + kReadAhead);
     largest = hn::Max(largest, hn::And(hn::BitCast(d, hn::LoadU(df, x + i)), mask));
+  }
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
@@ -43,6 +46,34 @@ void add_squares_run(const float* x, std::size_t count, double* lanes) {
   });
 }
 
+void add_magnitudes_run(const float* x, std::size_t count, double* lanes) {
+  add_in_lanes(x, count, lanes,
+               [](auto v) HWY_ATTR { return hn::PromoteTo(Summand(), hn::Abs(v)); });
+}
+
+// Both sums, side by side.
+void measure_run(const float* x, std::size_t count, double* squares, double* magnitudes) {
+  const Summand d;
+  const SummandOf df;
+  const std::size_t width = hn::Lanes(d);
+  for (std::size_t lane = 0; lane < kSumLanes; lane += 2 * width) {
+    auto a = hn::LoadU(d, squares + lane), b = hn::LoadU(d, squares + lane + width);
+    auto c = hn::LoadU(d, magnitudes + lane), e = hn::LoadU(d, magnitudes + lane + width);
+    for (const float* from = x + lane; from < x + count; from += kSumLanes) {
+      const auto v = hn::PromoteTo(d, hn::Abs(hn::LoadU(df, from)));
+      const auto w = hn::PromoteTo(d, hn::Abs(hn::LoadU(df, from + width)));
+      a = hn::Add(a, hn::Mul(v, v));
+      b = hn::Add(b, hn::Mul(w, w));
+      c = hn::Add(c, v);
+      e = hn::Add(e, w);
+    }
+    hn::StoreU(a, d, squares + lane);
+    hn::StoreU(b, d, squares + lane + width);
+    hn::StoreU(c, d, magnitudes + lane);
+    hn::StoreU(e, d, magnitudes + lane + width);
+  }
+}
+
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -53,6 +84,8 @@ namespace {
 HWY_EXPORT(largest_magnitude_run);
 HWY_EXPORT(largest_byte_run);
 HWY_EXPORT(add_squares_run);
+HWY_EXPORT(add_magnitudes_run);
+HWY_EXPORT(measure_run);
 
 }  // namespace
 
@@ -82,6 +115,29 @@ double sum_of_squares(std::span<const float> x) {
   return sum_in_blocks(x, [](const float* x, std::size_t count, double* lanes) {
     HWY_DYNAMIC_DISPATCH(add_squares_run)(x, count, lanes);
   });
+}
+
+double sum_of_magnitudes(std::span<const float> x) {
+  return sum_in_blocks(x, [](const float* x, std::size_t count, double* lanes) {
+    HWY_DYNAMIC_DISPATCH(add_magnitudes_run)(x, count, lanes);
+  });
+}
+
+Measures measure_block(std::span<const float> x) {
+  Measures all;
+  double squares[kSumLanes] = {}, magnitudes[kSumLanes] = {};
+  in_groups(
+      x.size(),
+      [&](std::size_t, std::size_t count, const float* x) {
+        all.largest = std::max(all.largest, HWY_DYNAMIC_DISPATCH(largest_magnitude_run)(x, count));
+        HWY_DYNAMIC_DISPATCH(measure_run)(x, count, squares, magnitudes);
+      },
+      In<float>{x.data()});
+  for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+    all.squares += squares[lane];
+    all.magnitudes += magnitudes[lane];
+  }
+  return all;
 }
 
 }  // namespace laconic::kernels

@@ -21,4 +21,14 @@ std::uint8_t largest_byte(ByteView bytes);
 // in index order.
 double sum_of_squares(std::span<const float> x);
 
+// Sum of |x[i]|, in the same way.
+double sum_of_magnitudes(std::span<const float> x);
+
+// All three of one block, of at most 4096 entries, in one pass over it.
+struct Measures {
+  std::uint32_t largest = 0;  // as largest_magnitude
+  double squares = 0, magnitudes = 0;
+};
+Measures measure_block(std::span<const float> x);
+
 }  // namespace laconic::kernels

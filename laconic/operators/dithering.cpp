@@ -21,17 +21,18 @@ class Dithering : public Quantiser {
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
               StageScratch& scratch) const override {
-    if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
-    const float norm = norm_ == "1" ? l1_norm(x) : norm_ == "2" ? l2_norm(x) : max_norm(x);
+    const float norm = norm_of(x, scratch);
+    if (!std::isfinite(norm)) return false;
     store(planes[0].data(), norm);
-    std::int32_t* levels = levels_of(planes[1]);
+    std::int8_t* levels = levels_of(planes, 1).small;
+    if (norm == 0) {
+      std::fill_n(levels, x.size(), std::int8_t{0});
+      return true;
+    }
     in_pieces(x.size(), scratch, [&](std::size_t from, std::size_t count) {
-      if (norm == 0)
-        std::fill_n(levels + from, count, 0);
-      else
-        kernels::to_powers(x.subspan(from, count), norm, s_, keys.own, keys.first + from,
-                           levels + from);
+      kernels::to_powers(x.subspan(from, count), norm, s_, keys.own, keys.first + from,
+                         levels + from);
     });
     return true;
   }
@@ -43,7 +44,7 @@ class Dithering : public Quantiser {
   void add(const PlaneViews& planes, std::size_t from, float weight,
            std::span<float> y) const override {
     const float norm = load_scale(planes[0]);
-    kernels::add_powers(levels_of(planes[1]).data() + from, norm, s_, weight, y);
+    kernels::add_powers(levels_of(planes, 1).small + from, norm, s_, weight, y);
   }
 
   // Theorem 7: 1/8 + t min(1, t) with t = n^(1/r) 2^(1-s), r = min(p, 2).
@@ -58,6 +59,14 @@ class Dithering : public Quantiser {
   }
 
  private:
+  // NaN or Inf when x holds any.
+  float norm_of(std::span<const float> x, StageScratch& scratch) const {
+    if (norm_ == "inf") return max_norm(x);
+    const kernels::Measures all = measure(x, scratch);
+    if (all.largest >= kernels::kInfinity) return std::bit_cast<float>(all.largest);
+    return to_norm(norm_ == "1" ? all.magnitudes : std::sqrt(all.squares));
+  }
+
   int s_;
   std::string norm_;
 };

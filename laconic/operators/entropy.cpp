@@ -1,4 +1,4 @@
-// entropy: each plane Huffman-coded by zstd, or left as it is where that is not smaller. Lossless.
+// entropy: each plane Huffman-coded, or left as it is where that is not smaller. Lossless.
 //
 // On real gradients the exponent plane of natural compression holds about 3.1 bits of entropy in
 // its 8, and the signs of zeros are left out, so natural+entropy takes about 4.2 bits per entry
@@ -29,6 +29,7 @@ class EntropyCoder : public Coder {
     std::size_t sum = 0;
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
+      if (shape.wide) continue;
       if (shape.most > 0)
         sum += shape.count > 0 ? 1 : 0;
       else if (shape.only_where < 0)
@@ -40,9 +41,11 @@ class EntropyCoder : public Coder {
   std::size_t max_size(const PlaneShapes& shapes) const override {
     std::size_t sum = 0;
     for (std::size_t i = 0; i < shapes.count; ++i) {
-      const std::size_t lanes = lanes_of(shapes.shape[i]);
-      sum += lanes * Entropy::max_size(shapes.shape[i].size() / lanes);
-      if (shapes.shape[i].most > 0) sum += varint_size(~std::uint32_t{0});
+      const PlaneShape& shape = shapes.shape[i];
+      if (shape.wide) continue;
+      const std::size_t lanes = shape.most > kernels::kMostSmall ? 4 : lanes_of(shape);
+      sum += lanes * Entropy::max_size(shape.most > 0 ? shape.count : shape.size() / lanes);
+      if (shape.most > 0) sum += varint_size(~std::uint32_t{0});
     }
     return sum;
   }
@@ -51,8 +54,9 @@ class EntropyCoder : public Coder {
               StageScratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
+      if (shape.wide) continue;
       if (shape.most > 0) {
-        encode_levels(levels_of(planes[i]), out, scratch);
+        encode_levels({levels_of(planes, i), shape.count, shape.most}, out, scratch);
         continue;
       }
       const std::size_t lanes = lanes_of(shape);
@@ -78,8 +82,9 @@ class EntropyCoder : public Coder {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       const std::size_t lanes = lanes_of(shape);
+      if (shape.wide) continue;
       if (shape.most > 0) {
-        section = decode_levels(section, shape.most, {levels_of(planes[i]), shape.count}, scratch);
+        section = decode_levels(section, {levels_of(planes, i), shape.count, shape.most}, scratch);
       } else if (shape.only_where >= 0) {
         const ByteView mask = planes[static_cast<std::size_t>(shape.only_where)];
         const auto bits = scratch.spare.reset(packed_size(1, count_nonzero(mask)));
@@ -107,54 +112,93 @@ class EntropyCoder : public Coder {
     return bits <= 2 ? bits : std::bit_ceil(bits);
   }
 
-  static void encode_levels(std::span<const std::int32_t> levels, Buffer& out,
-                            StageScratch& scratch) {
-    if (levels.empty()) return;
+  static void encode_levels(const Levels& levels, Buffer& out, StageScratch& scratch) {
+    if (levels.count == 0) return;
     std::uint32_t largest = 0;
-    for (const std::int32_t level : levels) largest = std::max(largest, zigzag(level));
+    for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
+      std::uint8_t symbols[kLevelPiece];
+      const std::size_t part = std::min(kLevelPiece, levels.count - from);
+      largest = std::max<std::uint32_t>(largest, zigzag(levels.at.small + from, part, symbols));
+    }
+    if (largest == 255)
+      for (std::size_t i = 0; i < levels.count; ++i) largest = std::max(largest, zigzag(levels[i]));
     put_varint(largest, out);
-    const unsigned width = width_of(largest);
+    const unsigned width = width_of(largest), part = std::min(width, 8U);
     for (unsigned lane = 0; lane < width; lane += 8) {
-      scratch.spare.clear();
-      scratch.spare.reserve(packed_size(std::min(width, 8U), levels.size()));
-      BitWriter bits(scratch.spare);
-      const unsigned part = std::min(width, 8U);
-      for (const std::int32_t level : levels)
-        bits.put(zigzag(level) >> lane & ((1U << part) - 1), part);
-      bits.finish();
-      scratch.entropy.encode(scratch.spare.view(), out, scratch.pool);
+      const auto packed = scratch.spare.reset(packed_size(part, levels.count));
+      if (width <= 8) {
+        pack_small(levels, width, packed);
+      } else {
+        for (std::size_t i = 0; i < levels.count; ++i)
+          packed[i] = static_cast<std::uint8_t>(zigzag(levels[i]) >> lane);
+      }
+      scratch.entropy.encode(packed, out, scratch.pool);
     }
   }
 
-  static ByteView decode_levels(ByteView section, std::int32_t most, std::span<std::int32_t> levels,
-                                StageScratch& scratch) {
-    if (levels.empty()) return section;
+  static void pack_small(const Levels& levels, unsigned width, std::span<std::uint8_t> packed) {
+    for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
+      std::uint8_t symbols[kLevelPiece];
+      const std::size_t part = std::min(kLevelPiece, levels.count - from);
+      zigzag(levels.at.small + from, part, symbols);
+      pack_bytes(symbols, part, width, packed.data() + from / 8 * width);
+    }
+  }
+
+  static ByteView decode_levels(ByteView section, const LevelsTo& levels, StageScratch& scratch) {
+    if (levels.count == 0) return section;
     ByteReader in(section);
-    const std::uint64_t claimed = in.varint("the largest level");
+    const std::uint64_t claimed = in.varint("the largest level"),
+                        most = 2 * static_cast<std::uint64_t>(levels.most);
     section = in.rest();
-    if (claimed > 2 * static_cast<std::uint64_t>(most))
+    if (claimed > most)
       throw DataError("a largest level of " + std::to_string(claimed) + "; allowed: up to " +
-                      std::to_string(2 * static_cast<std::uint64_t>(most)));
-    const unsigned width = width_of(static_cast<std::uint32_t>(claimed));
-    std::ranges::fill(levels, 0);
-    for (unsigned lane = 0; lane < width; lane += 8) {
-      const unsigned part = std::min(width, 8U);
-      const auto packed = scratch.spare.reset(packed_size(part, levels.size()));
-      section = scratch.entropy.decode(section, packed, scratch.pool);
-      BitReader bits(packed);
-      for (std::int32_t& level : levels) level |= static_cast<std::int32_t>(bits.get(part) << lane);
-      bits.expect_end();
-    }
-    std::uint32_t largest = 0;
-    for (std::int32_t& level : levels) {
-      const auto symbol = static_cast<std::uint32_t>(level);
-      largest = std::max(largest, symbol);
-      level = unzigzag(symbol);
-    }
+                      std::to_string(most));
+    const unsigned width = width_of(static_cast<std::uint32_t>(claimed)),
+                   part = std::min(width, 8U);
+    const std::size_t size = packed_size(part, levels.count), lanes = (width + 7) / 8;
+    const auto packed = scratch.spare.reset(lanes * size);
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      section = scratch.entropy.decode(section, packed.subspan(lane * size, size), scratch.pool);
+    if (lanes == 1 && !padding_is_zero(packed, width, levels.count))
+      throw DataError("levels have bits set after the last");
+    const std::uint32_t largest = width == 0   ? 0
+                                  : width <= 8 ? unpack_small(packed, width, levels)
+                                               : unpack_wide(packed, lanes, claimed, levels);
+    if (width == 0) std::ranges::fill(levels.small(), std::int8_t{0});
     if (largest != claimed)
       throw DataError("the largest level is " + std::to_string(largest) + ", not " +
                       std::to_string(claimed) + " as the section says");
     return section;
+  }
+
+  // Both return the largest symbol; what is beyond that claimed is not a level.
+  static std::uint32_t unpack_small(ByteView packed, unsigned width, const LevelsTo& levels) {
+    std::uint8_t largest = 0;
+    for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
+      std::uint8_t symbols[kLevelPiece];
+      symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
+      const std::size_t part = std::min(kLevelPiece, levels.count - from);
+      unpack_bytes(packed.data() + from / 8 * width, part, width, symbols);
+      const std::uint8_t here = unzigzag(symbols, part, levels.at.small + from);
+      largest = std::max(largest, here);
+      if (here < 255 || !levels.at.wide) continue;
+      for (std::size_t i = 0; i < part; ++i)
+        if (symbols[i] == 255) levels.at.set(from + i, unzigzag(symbols[i]));
+    }
+    return largest;
+  }
+  static std::uint32_t unpack_wide(ByteView packed, std::size_t lanes, std::uint64_t claimed,
+                                   const LevelsTo& levels) {
+    std::uint32_t largest = 0;
+    for (std::size_t i = 0; i < levels.count; ++i) {
+      std::uint32_t symbol = 0;
+      for (std::size_t lane = 0; lane < lanes; ++lane)
+        symbol |= static_cast<std::uint32_t>(packed[lane * levels.count + i]) << (8 * lane);
+      largest = std::max(largest, symbol);
+      if (symbol <= claimed) levels.at.set(i, unzigzag(symbol));
+    }
+    return largest;
   }
 
   static std::size_t lanes_of(const PlaneShape& shape) {
@@ -165,9 +209,9 @@ class EntropyCoder : public Coder {
 const RegisterStage entropy{{
     .name = "entropy",
     .role = Role::coder,
-    .summary = "Huffman-codes each plane of symbols (zstd), never larger by more than three bytes "
-               "per 262144.",
-    .paper = "lossless; zstd's literal mode (RFC 8878, section 4.2)",
+    .summary = "Huffman-codes each plane of symbols, never larger by more than three bytes per "
+               "262144.",
+    .paper = "lossless; Huffman, A Method for the Construction of Minimum-Redundancy Codes (1952)",
     .parameters = {},
     .bits = "each plane's Huffman code, at most the plane + 24 per 262,144 bytes",
     .examples = {"natural+entropy", "entropy", "grid:0.125+entropy", "qsgd:64+entropy",

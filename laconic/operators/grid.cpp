@@ -17,48 +17,57 @@ namespace {
 
 constexpr std::int32_t kMostLevel = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kSample = 16384;  // entries that suggest a step
-constexpr int kTrials = 8;              // exact checks of a suggested step
-constexpr double kGoodEnough = 0.97;    // of the variance allowed
+constexpr int kTrials = 6;              // of steps that are measured on all entries
+constexpr double kAimed = 0.98;         // of the variance allowed, for the suggested step
+constexpr double kGoodEnough = 0.9;     // of it, to take a step as it is
 
-// The largest step found whose variance is within the target. Only + - * / and square roots decide,
-// so every machine finds the same.
+// Finds a step near the largest whose variance is within the target. `variance_of` quantises all
+// entries with a step and tells the variance of that. Only + - * / and square roots decide, so
+// every machine finds the same.
 class StepSearch {
  public:
-  StepSearch(std::span<const float> x, double omega)
+  StepSearch(std::span<const float> x, const kernels::Measures& all, double omega)
       : x_(x),
-        squares_(kernels::sum_of_squares(x)),
-        target_(omega * squares_ * (1 - 1e-6)) {}  // less the rounding of fractions in float
+        all_(all),
+        target_(omega * all.squares * (1 - 2e-5)) {}  // less the rounding of sums in float
 
-  float find(StageScratch& scratch) {
+  // Returns the step that the entries were last quantised with.
+  template <class Quantise>
+  float find(StageScratch& scratch, Quantise variance_of) {
     // Above the largest entry the variance is D |x|_1 - |x|^2: solved at once.
-    const double beyond = (squares_ + target_) / kernels::sum_of_magnitudes(x_);
-    if (beyond >= static_cast<double>(max_norm(x_))) return usable(beyond);
+    const double beyond = (all_.squares + target_ * (1 + 1.8e-5)) / all_.magnitudes;
+    if (beyond >= static_cast<double>(std::bit_cast<float>(all_.largest)))
+      return quantised(beyond, variance_of);
     // Any fraction's f(1 - f) is at most 1/4: this step is always within the target.
     low_ = std::sqrt(4 * target_ / static_cast<double>(x_.size()));
     high_ = beyond;
     double step = suggested(scratch);
     for (int trial = 0; trial < kTrials; ++trial) {
       const float candidate = usable(step);
-      const double variance = variance_at(x_, candidate);
+      const double variance = variance_of(candidate);
+      if (variance <= target_ && (variance >= kGoodEnough * target_ || step <= low_))
+        return candidate;
       if (variance > target_)
         high_ = std::min(high_, step);
-      else if (step > low_)
-        low_ = step;
-      if (variance <= target_ && variance >= kGoodEnough * target_) break;
-      step *= std::clamp(std::sqrt(target_ / variance) * 0.995, 0.25, 4.0);
+      else
+        low_ = std::max(low_, step);
+      step *= std::clamp(std::sqrt(target_ / variance) * 0.99, 0.25, 4.0);
       if (step <= low_ || step >= high_) step = (low_ + high_) / 2;
     }
-    return usable(low_);
+    return quantised(low_, variance_of);
   }
 
  private:
+  template <class Quantise>
+  static float quantised(double step, Quantise variance_of) {
+    const float candidate = usable(step);
+    variance_of(candidate);
+    return candidate;
+  }
+
   static float usable(double step) {
     return std::max(std::nextafter(static_cast<float>(step), 0.0F),
                     std::numeric_limits<float>::min());
-  }
-
-  static double variance_at(std::span<const float> x, float step) {
-    return kernels::spread(x, step) * static_cast<double>(step) * static_cast<double>(step);
   }
 
   // Bisection on evenly spaced entries.
@@ -74,13 +83,16 @@ class StepSearch {
     double low = low_, high = high_;
     for (int i = 0; i < 20; ++i) {
       const double middle = (low + high) / 2;
-      (variance_at(sample, usable(middle)) > target_ * share * 0.99 ? high : low) = middle;
+      const double step = static_cast<double>(usable(middle));
+      const double variance = kernels::spread(sample, usable(middle)) * step * step;
+      (variance > target_ * share * kAimed ? high : low) = middle;
     }
     return low;
   }
 
   std::span<const float> x_;
-  double squares_, target_;
+  const kernels::Measures& all_;
+  double target_;
   double low_ = 0, high_ = 0;  // within the target; perhaps beyond it
 };
 
@@ -89,34 +101,39 @@ class Grid : public Quantiser {
   explicit Grid(const Args& args) : omega_(args.number("omega")) {}
 
   PlaneShapes planes(std::size_t count) const override {
-    return {scale_plane(count), level_plane(count, kMostLevel)};
+    return {scale_plane(count), level_plane(count, kMostLevel), wide_plane(count, kMostLevel)};
   }
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
               StageScratch& scratch) const override {
-    if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
-    std::int32_t* levels = levels_of(planes[1]);
-    if (kernels::sum_of_squares(x) == 0) {
+    const kernels::Measures all = measure(x, scratch);
+    if (all.largest >= kernels::kInfinity) return false;
+    const kernels::LevelSpan levels = levels_of(planes, 1);
+    if (all.squares == 0) {
       store(planes[0].data(), 0.0F);
-      std::fill_n(levels, x.size(), 0);
+      std::fill_n(levels.small, x.size(), std::int8_t{0});
       return true;
     }
-    const float step = StepSearch(x, omega_).find(scratch);
-    store(planes[0].data(), step);
-    const std::int32_t most = most_at(step);
-    in_pieces(x.size(), scratch, [&](std::size_t from, std::size_t count) {
-      kernels::to_levels(x.subspan(from, count), {step, 1}, most, kernels::Rounding::stochastic,
-                         keys.own, keys.first + from, levels + from);
-    });
+    const auto variance_of = [&](float step) {
+      const auto sums = scratch.measures.reset((x.size() + kBlock - 1) / kBlock);
+      const std::int32_t most = most_at(step);
+      each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
+        sums[from / kBlock].squares =
+            kernels::to_levels_and_spread(x.subspan(from, count), {step, 1}, most, keys.own,
+                                          keys.first + from, levels.from(from));
+      });
+      double sum = 0;
+      for (const kernels::Measures& block : sums) sum += block.squares;
+      return sum * static_cast<double>(step) * static_cast<double>(step);
+    };
+    store(planes[0].data(), StepSearch(x, all, omega_).find(scratch, variance_of));
     return true;
   }
 
-  void check(const PlaneViews& planes, std::size_t) const override {
+  void check(const PlaneViews& planes, std::size_t count) const override {
     check_scale(planes[0], "grid");
-    std::int64_t largest = 0;
-    for (const std::int32_t level : levels_of(planes[1]))
-      largest = std::max(largest, std::abs(static_cast<std::int64_t>(level)));
+    const std::uint32_t largest = kernels::largest_level(levels_of(planes, 1), count);
     if (!std::isfinite(static_cast<float>(largest) * load_scale(planes[0])))
       throw DataError("a section by 'grid' has a level of " + std::to_string(largest) +
                       ", which is not a finite number of steps");
@@ -124,8 +141,8 @@ class Grid : public Quantiser {
 
   void add(const PlaneViews& planes, std::size_t from, float weight,
            std::span<float> y) const override {
-    const float step = load_scale(planes[0]);
-    kernels::add_levels(levels_of(planes[1]).data() + from, {step, 1}, weight, y);
+    const kernels::Unit unit{load_scale(planes[0]), std::numeric_limits<float>::max()};
+    kernels::add_levels(levels_of(planes, 1).from(from), unit, weight, y);
   }
 
   Traits traits(std::size_t) const override {

@@ -1,5 +1,5 @@
-// levels: writes planes of levels in the smallest of the codes there are, or in the one named;
-// other planes as they are. What a quantiser of levels gets when no coder is named.
+// levels: writes planes of levels in the code that their counts promise to be smallest, or in the
+// one named; other planes as they are. What a quantiser of levels gets when no coder is named.
 #include "laconic/codecs/levels.h"
 
 #include <algorithm>
@@ -39,17 +39,22 @@ class LevelCoder : public Coder {
   std::size_t min_size(const PlaneShapes& shapes) const override {
     return sum(shapes, [this](const PlaneShape& s) {
       if (named_) return named_->min_size(s.count, s.most);
-      std::size_t least = named_or_fixed().min_size(s.count, s.most);
+      std::size_t least = ~std::size_t{0};
       for (const LevelCodec& codec : level_codecs())
         if (codec.takes(s.most)) least = std::min(least, codec.min_size(s.count, s.most));
       return 1 + least;
     });
   }
 
-  // The smallest code is no larger than the first.
+  // The code is chosen by counts, which may mislead: any may be as large as it can be.
   std::size_t max_size(const PlaneShapes& shapes) const override {
     return sum(shapes, [this](const PlaneShape& s) {
-      return (named_ ? 0 : 1) + named_or_fixed().max_size(s.count, s.most);
+      if (named_) return named_->max_size(s.count, s.most);
+      std::size_t most = 0;
+      for (const LevelCodec& codec : level_codecs())
+        if (codec.guess && codec.takes(s.most))
+          most = std::max(most, codec.max_size(s.count, s.most));
+      return 1 + most;
     });
   }
 
@@ -57,13 +62,17 @@ class LevelCoder : public Coder {
               StageScratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
+      if (shape.wide) continue;
       if (shape.most == 0) {
         out.append(planes[i]);
       } else if (shape.count > 0) {
-        const Levels levels = survey(levels_of(planes[i]), shape.most, scratch.nonzero);
-        const LevelCodec& codec = named_ ? *named_ : smallest_levels(levels);
+        const Levels levels{levels_of(planes, i), shape.count, shape.most};
+        LevelWork work = work_of(scratch);
+        LevelCounts counts;
+        if (!named_) work.counts = &(counts = count_levels(levels));
+        const LevelCodec& codec = named_ ? *named_ : choose_levels(counts);
         if (!named_) out.append_number(static_cast<std::uint8_t>(codec.tag));
-        codec.write(levels, out);
+        codec.write(levels, out, work);
       }
     }
   }
@@ -72,6 +81,7 @@ class LevelCoder : public Coder {
               StageScratch& scratch) const override {
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
+      if (shape.wide) continue;
       if (shape.most == 0) {
         if (section.size() < planes[i].size()) throw DataError("a section of levels ends early");
         std::ranges::copy(section.first(planes[i].size()), planes[i].begin());
@@ -79,7 +89,7 @@ class LevelCoder : public Coder {
       } else if (shape.count > 0) {
         const LevelCodec& codec = named_ ? *named_ : take_tag(section, shape);
         section =
-            codec.read(section, shape.most, {levels_of(planes[i]), shape.count}, scratch.nonzero);
+            codec.read(section, {levels_of(planes, i), shape.count, shape.most}, work_of(scratch));
       }
     }
     if (!section.empty())
@@ -88,7 +98,9 @@ class LevelCoder : public Coder {
   }
 
  private:
-  const LevelCodec& named_or_fixed() const { return named_ ? *named_ : level_codecs().front(); }
+  static LevelWork work_of(StageScratch& scratch) {
+    return {scratch.nonzero, scratch.spare, scratch.entropy, scratch.pool};
+  }
 
   static const LevelCodec& take_tag(ByteView& section, const PlaneShape& shape) {
     if (section.empty()) throw DataError("a section of levels ends early");
@@ -105,7 +117,7 @@ class LevelCoder : public Coder {
     std::size_t sum = 0;
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
-      sum += shape.most == 0 ? shape.size() : shape.count == 0 ? 0 : size(shape);
+      if (!shape.wide) sum += shape.most == 0 ? shape.size() : shape.count == 0 ? 0 : size(shape);
     }
     return sum;
   }

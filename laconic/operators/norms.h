@@ -10,6 +10,7 @@
 #include "laconic/base/errors.h"
 #include "laconic/kernels/levels.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/operators/blocks.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
@@ -24,10 +25,28 @@ inline float to_norm(double value) {
 inline float max_norm(std::span<const float> x) {
   return std::bit_cast<float>(kernels::largest_magnitude(x));
 }
-inline float l2_norm(std::span<const float> x) {
-  return to_norm(std::sqrt(kernels::sum_of_squares(x)));
+
+// What is known of all entries after one pass over them, on all threads. `each(from, count)` is
+// called for every block while it is in the cache.
+template <class Each>
+kernels::Measures measure(std::span<const float> x, StageScratch& scratch, Each each) {
+  const std::size_t blocks = (x.size() + kBlock - 1) / kBlock;
+  const auto measures = scratch.measures.reset(blocks);
+  each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
+    measures[from / kBlock] = kernels::measure_block(x.subspan(from, count));
+    each(from, count);
+  });
+  kernels::Measures all;
+  for (const kernels::Measures& block : measures) {
+    all.largest = std::max(all.largest, block.largest);
+    all.squares += block.squares;
+    all.magnitudes += block.magnitudes;
+  }
+  return all;
 }
-inline float l1_norm(std::span<const float> x) { return to_norm(kernels::sum_of_magnitudes(x)); }
+inline kernels::Measures measure(std::span<const float> x, StageScratch& scratch) {
+  return measure(x, scratch, [](std::size_t, std::size_t) {});
+}
 
 // A plane of one float in front of the symbols; none when there are no entries.
 inline PlaneShape scale_plane(std::size_t count) {
@@ -48,6 +67,7 @@ inline void check_scale(ByteView plane, const char* name) {
 template <class Part>
 void in_pieces(std::size_t count, StageScratch& scratch, Part part) {
   constexpr std::size_t kPiece = 65536;
+  if (count <= kPiece) return part(std::size_t{0}, count);
   scratch.pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
     const std::size_t from = piece * kPiece;
     part(from, std::min(kPiece, count - from));

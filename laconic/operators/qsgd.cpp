@@ -29,7 +29,12 @@ class Qsgd : public LinearDithering {
   }
 
  protected:
-  float norm_of(std::span<const float> x) const override { return max_ ? max_norm(x) : l2_norm(x); }
+  float norm_of(std::span<const float> x, StageScratch& scratch) const override {
+    if (max_) return max_norm(x);
+    const kernels::Measures all = measure(x, scratch);
+    return all.largest < kernels::kInfinity ? to_norm(std::sqrt(all.squares))
+                                            : std::bit_cast<float>(all.largest);
+  }
   const char* name() const override { return "qsgd"; }
 
  private:

@@ -3,8 +3,8 @@
 // C(x) = (|x|_1 / n) sign(x), and |x - C(x)|^2 = |x|^2 - |x|_1^2 / n for every x: a bit cannot say
 // zero, so zeros count as positive and arrive as the mean.
 #include <algorithm>
-#include <bit>
 
+#include "laconic/kernels/signs.h"
 #include "laconic/operators/made.h"
 #include "laconic/operators/norms.h"
 
@@ -19,15 +19,12 @@ class Sign : public Quantiser {
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
               StageScratch& scratch) const override {
-    if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
-    const double mean = kernels::sum_of_magnitudes(x) / static_cast<double>(x.size());
-    store(planes[0].data(), to_norm(mean));
-    in_pieces(x.size(), scratch, [&](std::size_t from, std::size_t count) {
-      std::uint8_t* to = planes[1].data() + from / 8;
-      for (std::size_t i = from; i < from + count; i += 8) *to++ = signs(x, i);
+    const kernels::Measures all = measure(x, scratch, [&](std::size_t from, std::size_t count) {
+      kernels::pack_signs(x.subspan(from, count), planes[1].data() + from / 8);
     });
-    return true;
+    store(planes[0].data(), to_norm(all.magnitudes / static_cast<double>(x.size())));
+    return all.largest < kernels::kInfinity;
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
@@ -36,28 +33,13 @@ class Sign : public Quantiser {
 
   void add(const PlaneViews& planes, std::size_t from, float weight,
            std::span<float> y) const override {
-    const float scale = load_scale(planes[0]);
-    const auto bits = std::bit_cast<std::uint32_t>(scale);
-    const std::uint8_t* signs = planes[1].data() + from / 8;
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      const std::uint32_t sign = signs[i / 8] >> (i % 8) & 1U;
-      y[i] += weight * std::bit_cast<float>(bits | sign << 31);
-    }
+    kernels::add_signs(planes[1].data() + from / 8, load_scale(planes[0]), weight, y);
   }
 
   // |x|_1^2 >= |x|_2^2, so delta = |x|_1^2 / (n |x|_2^2) is at least 1/n: a spike has that. Entries
   // like a bell curve have 2/pi.
   Traits traits(std::size_t count) const override {
     return {.delta = 1 / static_cast<double>(std::max<std::size_t>(count, 1))};
-  }
-
- private:
-  // The signs of entries i to i + 7, as far as there are. -0 is a zero.
-  static std::uint8_t signs(std::span<const float> x, std::size_t i) {
-    std::uint32_t byte = 0;
-    const std::size_t end = std::min<std::size_t>(8, x.size() - i);
-    for (std::size_t j = 0; j < end; ++j) byte |= static_cast<std::uint32_t>(x[i + j] < 0) << j;
-    return static_cast<std::uint8_t>(byte);
   }
 };
 

@@ -22,6 +22,7 @@
 #include "laconic/base/errors.h"
 #include "laconic/base/key.h"
 #include "laconic/codecs/fixed.h"
+#include "laconic/kernels/levels.h"
 #include "laconic/operators/stage_scratch.h"
 
 namespace laconic {
@@ -43,17 +44,22 @@ struct PlaneShape {
   // A plane of bits can be tied to an earlier plane of bytes: its bit i means something only where
   // that plane's byte i is not 0, and is 0 elsewhere. Coders may leave out the others.
   int only_where = -1;
-  // Above 0: the plane is of signed whole numbers from -most to most (codecs/levels.h). In memory
-  // they are int32 (so width is 32) at an aligned address; how they are written is the coder's
-  // choice.
+  // Above 0: the plane is of signed whole numbers from -most to most (codecs/levels.h), in memory a
+  // byte each (so width is 8); how they are written is the coder's choice. If `most` is beyond a
+  // byte, the next plane is `wide`: it holds the levels that are beyond, as int32 at an aligned
+  // address, and is never written as it is. What it holds elsewhere nobody looks at.
   std::int32_t most = 0;
+  bool wide = false;
 
   std::size_t size() const { return packed_size(width, count); }
 };
 
-// Signed levels from -most to most.
+// Signed levels from -most to most; to be followed by their wide_plane.
 inline PlaneShape level_plane(std::size_t count, std::int32_t most) {
-  return {.width = 32, .count = count, .most = most};
+  return {.width = 8, .count = count, .most = most};
+}
+inline PlaneShape wide_plane(std::size_t count, std::int32_t most) {
+  return {.width = 32, .count = most > kernels::kMostSmall ? count : 0, .wide = true};
 }
 
 // Up to four planes; none of this touches the heap.
@@ -82,12 +88,15 @@ struct PlaneShapes {
 using PlaneSpans = std::array<std::span<std::uint8_t>, kMostPlanes>;
 using PlaneViews = std::array<ByteView, kMostPlanes>;
 
-// The levels of a plane that has them.
-inline std::int32_t* levels_of(std::span<std::uint8_t> plane) {
-  return reinterpret_cast<std::int32_t*>(plane.data());
+// The levels of plane i, and of the wide plane after it.
+inline kernels::LevelSpan levels_of(const PlaneSpans& planes, std::size_t i) {
+  return {reinterpret_cast<std::int8_t*>(planes[i].data()),
+          planes[i + 1].empty() ? nullptr : reinterpret_cast<std::int32_t*>(planes[i + 1].data())};
 }
-inline std::span<const std::int32_t> levels_of(ByteView plane) {
-  return {reinterpret_cast<const std::int32_t*>(plane.data()), plane.size() / sizeof(std::int32_t)};
+inline kernels::LevelView levels_of(const PlaneViews& planes, std::size_t i) {
+  return {reinterpret_cast<const std::int8_t*>(planes[i].data()),
+          planes[i + 1].empty() ? nullptr
+                                : reinterpret_cast<const std::int32_t*>(planes[i + 1].data())};
 }
 
 class Selector {

@@ -5,6 +5,7 @@
 #include "laconic/base/pool.h"
 #include "laconic/codecs/entropy.h"
 #include "laconic/codecs/index.h"
+#include "laconic/kernels/reduce.h"
 #include "laconic/operators/entries.h"
 
 namespace laconic {
@@ -14,13 +15,14 @@ namespace laconic {
 struct StageScratch {
   explicit StageScratch(unsigned threads) : pool(threads) {}
 
-  Pool pool;        // how many threads it has changes no byte
-  Entropy entropy;  // zstd's contexts
+  Pool pool;  // how many threads it has changes no byte
+  Entropy entropy;
   Buffer spare;
   Positions nonzero, positions;
   Array<std::uint32_t> magnitudes;
   Array<std::uint64_t> words;
   Array<float> sample;
+  Array<kernels::Measures> measures;
   Picked candidates, other;
 };
 

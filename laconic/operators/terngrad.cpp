@@ -25,11 +25,13 @@ class TernGrad : public LinearDithering {
   }
 
  protected:
-  float norm_of(std::span<const float> x) const override {
-    const float largest = max_norm(x);
-    if (clip_ == 0) return largest;
-    const double mean = kernels::sum_of_squares(x) / static_cast<double>(x.size());
-    return std::min(largest, to_norm(clip_ * std::sqrt(mean)));
+  float norm_of(std::span<const float> x, StageScratch& scratch) const override {
+    if (clip_ == 0) return max_norm(x);
+    const kernels::Measures all = measure(x, scratch);
+    const auto largest = std::bit_cast<float>(all.largest);
+    if (!std::isfinite(largest)) return largest;
+    return std::min(largest,
+                    to_norm(clip_ * std::sqrt(all.squares / static_cast<double>(x.size()))));
   }
   const char* name() const override { return "terngrad"; }
 

@@ -6,6 +6,7 @@
 // them, and one code is never used.
 #include <algorithm>
 
+#include "laconic/kernels/codes.h"
 #include "laconic/operators/codes.h"
 #include "laconic/operators/norms.h"
 
@@ -40,9 +41,9 @@ class MinMax : public Uniform {
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
               StageScratch& scratch) const override {
-    if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const kernels::Range range = kernels::range_of(x);
+    if (!range.finite) return false;
     const float low = range.low, high = range.high;
     store(planes[0].data(), low);
     store(planes[0].data() + sizeof low, high);
@@ -92,9 +93,9 @@ class AbsMax : public Uniform {
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
               StageScratch& scratch) const override {
-    if (!kernels::all_finite(x)) return false;
     if (x.empty()) return true;
     const float m = max_norm(x);
+    if (!std::isfinite(m)) return false;
     store(planes[0].data(), m);
     pack_codes(x.size(), bits_, planes[1], scratch,
                [&](std::size_t from, std::size_t part, std::uint8_t* to) {
@@ -104,11 +105,12 @@ class AbsMax : public Uniform {
                  } else if (bits_ == 1) {
                    kernels::to_codes(some, -m, m, 1, rounding_, keys.own, keys.first + from, to);
                  } else {
-                   std::int32_t levels[kCodePiece];
+                   std::int8_t levels[kCodePiece];
                    kernels::to_levels(some, scale(m), half(), rounding_, keys.own,
-                                      keys.first + from, levels);
+                                      keys.first + from, {.small = levels});
+                   const auto zero = static_cast<std::uint8_t>(half());
                    for (std::size_t i = 0; i < part; ++i)
-                     to[i] = static_cast<std::uint8_t>(levels[i] + half());
+                     to[i] = static_cast<std::uint8_t>(levels[i] + zero);
                  }
                });
     return true;
@@ -137,9 +139,11 @@ class AbsMax : public Uniform {
                      kernels::add_codes(codes, -m, m, 1, weight, some);
                      return;
                    }
-                   std::int32_t levels[kCodePiece];
-                   for (std::size_t i = 0; i < part; ++i) levels[i] = codes[i] - half();
-                   kernels::add_levels(levels, scale(m), weight, some);
+                   std::int8_t levels[kCodePiece];
+                   const auto zero = static_cast<std::uint8_t>(half());
+                   for (std::size_t i = 0; i < part; ++i)
+                     levels[i] = static_cast<std::int8_t>(codes[i] - zero);
+                   kernels::add_levels({.small = levels}, kernels::unit_of(scale(m)), weight, some);
                  });
   }
 

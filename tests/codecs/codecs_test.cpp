@@ -161,9 +161,8 @@ TEST(Entropy, LeavesWhatFollowsAndRefusesDamage) {
   EXPECT_THROW(entropy.decode(out.view().first(size), back, pool), DataError);
 }
 
-// A chunk is one zstd frame: a second one, even an empty one, is refused, as is a chunk of no
-// bytes.
-TEST(Entropy, OneFrameFillsAChunk) {
+// A chunk is one array of Huffman codes: what follows is refused, as is a chunk of no bytes.
+TEST(Entropy, OneCodeFillsAChunk) {
   Pool pool;
   Entropy entropy;
   Buffer two, none;

@@ -7,10 +7,12 @@
 #include <numeric>
 #include <utility>
 
+#include "laconic/kernels/codes.h"
 #include "laconic/kernels/levels.h"
 #include "laconic/kernels/natural.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/kernels/select.h"
+#include "laconic/kernels/signs.h"
 #include "tests/support.h"
 
 namespace laconic::testing {
@@ -203,25 +205,93 @@ TEST(Select, GatherEqualsItsPlainTwin) {
 
 // ---- levels.h
 
-bool rounds_up(double fraction, Rounding rounding, std::uint32_t draw) {
-  return rounding == Rounding::nearest ? fraction > 0.5 : (draw >> 8) * 0x1p-24 < fraction;
+// What is added before the fraction is cut off.
+float moved_by(Rounding rounding, std::uint32_t draw) {
+  return rounding == Rounding::nearest ? std::nextafter(0.5F, 0.0F)
+                                       : static_cast<float>(draw >> 8) * 0x1p-24F;
+}
+
+// |x| in steps, by the factors.
+float plain_steps(float x, Scale scale) {
+  const auto [first, second] = kernels::factors_of(scale);
+  return std::abs(x) * first * second;
 }
 
 std::int32_t plain_level(float x, Scale scale, std::int32_t most, Rounding rounding,
                          std::uint32_t draw) {
-  const float y = std::abs(x) / scale.norm * scale.steps;
-  const double below = std::floor(std::min<double>(y, 0x1p33));
-  const double level = below + (y < 0x1p33F && rounds_up(y - below, rounding, draw));
-  const auto kept = static_cast<std::int32_t>(std::min<double>(level, most));
-  return x < 0 ? -kept : kept;
+  const float moved = plain_steps(x, scale) + moved_by(rounding, draw);
+  const auto level = static_cast<std::int32_t>(std::min(moved, static_cast<float>(most)));
+  return x < 0 ? -level : level;
+}
+
+// Levels with room for wide ones.
+struct LevelArray {
+  explicit LevelArray(std::size_t count) : small(count, 99), wide(count, 99) {}
+  explicit LevelArray(const std::vector<std::int32_t>& levels) : LevelArray(levels.size()) {
+    for (std::size_t i = 0; i < levels.size(); ++i) span().set(i, levels[i]);
+  }
+  kernels::LevelSpan span() { return {small.data(), wide.data()}; }
+  std::vector<std::int32_t> all() {
+    std::vector<std::int32_t> levels(small.size());
+    for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = kernels::LevelView(span())[i];
+    return levels;
+  }
+  std::vector<std::int8_t> small;
+  std::vector<std::int32_t> wide;
+};
+
+TEST(Levels, FactorsMakeStepsOfEveryNorm) {
+  for (const float steps : {1.0F, 3.0F, 127.0F, 32767.0F})
+    for (int e = -149; e <= 127; ++e)
+      for (const float mantissa : {1.0F, 1.1F, 1.5F, 1.9999999F}) {
+        const float norm = std::ldexp(mantissa, e);
+        const float y = plain_steps(norm, {norm, steps});
+        ASSERT_GE(y, steps) << norm;
+        ASSERT_LE(y, steps * (1 + 0x1p-22F)) << norm;
+      }
 }
 
 struct LevelsCase {
   float steps;
   std::int32_t most;
 };
-const std::vector<LevelsCase> kLevelsCases = {
-    {1, 1}, {7, 7}, {7, 3}, {0x1p24F, 1 << 24}, {255, std::numeric_limits<std::int32_t>::max()}};
+const std::vector<LevelsCase> kLevelsCases = {{1, 1},         {7, 7},    {7, 3}, {0x1p24F, 1 << 24},
+                                              {255, 1 << 30}, {100, 127}};
+
+std::uint32_t largest_of(const std::vector<std::int32_t>& levels) {
+  std::uint32_t largest = 0;
+  for (const auto level : levels)
+    largest = std::max(largest, static_cast<std::uint32_t>(std::abs(level)));
+  return largest;
+}
+
+// In 16 lanes of float.
+double plain_spread_in_float(std::span<const float> x, Scale scale) {
+  float lanes[16] = {};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float y = plain_steps(x[i], scale);
+    const float f = y - std::floor(y);
+    lanes[i % 16] += f * (1 - f);
+  }
+  return std::accumulate(lanes, lanes + 16, 0.0);
+}
+
+TEST(Levels, TheSpreadIsThatOfTheSameLevels) {
+  for (const std::size_t count : {1, 15, 64, 100, 4096}) {
+    const auto x = gaussian(count);
+    for (const float norm : {0.001F, 0.3F, 7.0F})
+      on_every_cpu([&](const std::string&) {
+        const Scale scale{norm, 1};
+        LevelArray levels(count), alone(count);
+        const double spread =
+            kernels::to_levels_and_spread(x, scale, 1 << 20, kKey, 5, levels.span());
+        kernels::to_levels(x, scale, 1 << 20, Rounding::stochastic, kKey, 5, alone.span());
+        ASSERT_EQ(levels.all(), alone.all());
+        ASSERT_EQ(spread, plain_spread_in_float(x, scale));
+        ASSERT_NEAR(spread, kernels::spread(x, norm), 1e-3 * static_cast<double>(count));
+      });
+  }
+}
 
 TEST(Levels, ToLevelsEqualsItsPlainTwin) {
   for_inputs(
@@ -235,9 +305,10 @@ TEST(Levels, ToLevelsEqualsItsPlainTwin) {
               for (std::size_t i = 0; i < x.size(); ++i)
                 expected[i] = plain_level(x[i], scale, c.most, rounding, kKey.bits32(first + i));
               on_every_cpu([&](const std::string&) {
-                std::vector<std::int32_t> levels(x.size(), 99);
-                kernels::to_levels(x, scale, c.most, rounding, kKey, first, levels.data());
-                ASSERT_EQ(levels, expected) << c.steps << " " << c.most << " " << norm;
+                LevelArray levels(x.size());
+                kernels::to_levels(x, scale, c.most, rounding, kKey, first, levels.span());
+                ASSERT_EQ(levels.all(), expected) << c.steps << " " << c.most << " " << norm;
+                ASSERT_EQ(kernels::largest_level(levels.span(), x.size()), largest_of(expected));
               });
             }
       },
@@ -274,17 +345,20 @@ TEST(Levels, AddLevelsEqualsItsPlainTwin) {
       for (const float norm : {1.7F, 0x1p-140F, 0x1p100F}) {
         const auto start = made_up(count);
         const auto levels = some_levels(count, c.most);
-        const Scale scale{norm, c.steps};
+        LevelArray stored(levels);
+        const kernels::Unit unit = kernels::unit_of({norm, c.steps});
         expect_adds(
             start, -0.3F,
-            [&](std::size_t i) { return static_cast<float>(levels[i]) / c.steps * norm; },
-            [&](std::span<float> y) { kernels::add_levels(levels.data(), scale, -0.3F, y); });
+            [&](std::size_t i) {
+              return std::clamp(static_cast<float>(levels[i]) * unit.unit, -norm, norm);
+            },
+            [&](std::span<float> y) { kernels::add_levels(stored.span(), unit, -0.3F, y); });
       }
 }
 
 // Natural dithering by its definition, in double.
 std::int32_t plain_power(float x, float norm, int s, std::uint32_t draw) {
-  const double y = std::min(std::abs(x) / norm, 1.0F);
+  const double y = std::min(plain_steps(x, {norm, 1}), 1.0F);
   const double lowest = std::ldexp(1.0, 1 - s);
   std::int32_t level = 0;
   if (y < lowest) {
@@ -304,11 +378,12 @@ TEST(Levels, ToPowersEqualsItsPlainTwin) {
         for (const int s : {1, 2, 8, 100, 127})
           for (const float norm : norms(x)) {
             const std::uint64_t first = kFirsts[x.size() % kFirsts.size()];
-            std::vector<std::int32_t> expected(x.size());
+            std::vector<std::int8_t> expected(x.size());
             for (std::size_t i = 0; i < x.size(); ++i)
-              expected[i] = plain_power(x[i], norm, s, kKey.bits32(first + i));
+              expected[i] =
+                  static_cast<std::int8_t>(plain_power(x[i], norm, s, kKey.bits32(first + i)));
             on_every_cpu([&](const std::string&) {
-              std::vector<std::int32_t> levels(x.size(), 99);
+              std::vector<std::int8_t> levels(x.size(), 99);
               kernels::to_powers(x, norm, s, kKey, first, levels.data());
               ASSERT_EQ(levels, expected) << s << " " << norm;
             });
@@ -321,7 +396,8 @@ TEST(Levels, AddPowersEqualsItsPlainTwin) {
   for (const std::size_t count : kLengths)
     for (const int s : {1, 2, 8, 100, 127})
       for (const float norm : {1.7F, 0x1p-140F, kMax}) {
-        const auto levels = some_levels(count, s);
+        const auto some = some_levels(count, s);
+        const std::vector<std::int8_t> levels(some.begin(), some.end());
         expect_adds(
             made_up(count), 0.3F,
             [&](std::size_t i) {
@@ -335,12 +411,12 @@ TEST(Levels, AddPowersEqualsItsPlainTwin) {
 std::uint8_t plain_code(float x, float low, float high, unsigned bits, Rounding rounding,
                         std::uint32_t draw) {
   const auto last = static_cast<float>((1 << bits) - 1);
-  const float fit = std::isfinite(high - low) ? 1.0F : 0.5F;
-  const float t = (fit * x - fit * low) / (fit * high - fit * low) * last;
-  const float inside = t > 0 ? std::min(t, last) : 0;  // 0 also for NaN
-  const float below = std::floor(inside);
-  return static_cast<std::uint8_t>(below +
-                                   static_cast<float>(rounds_up(inside - below, rounding, draw)));
+  const float fit = !std::isfinite(high - low) ? 0.5F : high - low < 0x1p-100F ? 0x1p64F : 1.0F;
+  const float range = fit * high - fit * low;
+  float factor = last / range;
+  if (range * factor < last) factor = std::nextafter(factor, 0x1p127F);
+  const float t = (fit * x - fit * low) * factor;
+  return static_cast<std::uint8_t>(std::min(std::max(t, 0.0F) + moved_by(rounding, draw), last));
 }
 
 TEST(Levels, ToCodesEqualsItsPlainTwin) {
@@ -348,7 +424,7 @@ TEST(Levels, ToCodesEqualsItsPlainTwin) {
       [](std::span<const float> x) {
         std::vector<std::pair<float, float>> ranges = {{-1, 0.5F}, {-kMax, kMax}, {0, kLeast}};
         if (!x.empty()) {
-          const auto [low, high] = kernels::range_of(x);
+          const auto [low, high, finite] = kernels::range_of(x);
           if (low < high) ranges.emplace_back(low, high);
         }
         for (const auto& range : ranges)
@@ -383,7 +459,7 @@ TEST(Levels, AddCodesEqualsItsPlainTwin) {
         expect_adds(
             made_up(count), 0.3F,
             [&](std::size_t i) {
-              const float t = codes[i] / last;
+              const float t = codes[i] * (1 / last);
               return std::clamp(from * (1 - t) + to * t, from, to);
             },
             [&](std::span<float> y) { kernels::add_codes(codes.data(), from, to, bits, 0.3F, y); });
@@ -433,6 +509,11 @@ TEST(Levels, SumsEqualTheirPlainTwins) {
     on_every_cpu([&](const std::string&) {
       ASSERT_EQ(kernels::sum_of_squares(x), squares);
       ASSERT_EQ(kernels::sum_of_magnitudes(x), magnitudes);
+      if (x.size() > 4096) return;
+      const kernels::Measures all = kernels::measure_block(x);
+      ASSERT_EQ(all.squares, squares);
+      ASSERT_EQ(all.magnitudes, magnitudes);
+      ASSERT_EQ(all.largest, kernels::largest_magnitude(x));
     });
     for (const float step : norms(x)) {
       const double spread = plain_sum(x, [&](float v) { return plain_spread(v, step); });
@@ -450,6 +531,7 @@ TEST(Levels, RangeEqualsItsPlainTwin) {
     on_every_cpu([&](const std::string&) {
       const auto range = kernels::range_of(x);
       ASSERT_TRUE(same_bits(std::vector{range.low, range.high}, expected));
+      ASSERT_TRUE(range.finite);
     });
   });
 }
@@ -463,16 +545,34 @@ TEST(Levels, NanAndInfDoNotCrash) {
     Array<std::uint32_t> positions, spare;
     kernels::largest(x, 10, Side::both, positions, spare);
     EXPECT_EQ(positions.size(), 10U);
-    std::vector<std::int32_t> levels(x.size());
+    std::vector<std::int8_t> levels(x.size());
     std::vector<std::uint8_t> codes(x.size());
-    kernels::to_levels(x, {1, 7}, 7, Rounding::stochastic, kKey, 0, levels.data());
-    for (const std::int32_t level : levels) EXPECT_LE(std::abs(level), 7);
+    kernels::to_levels(x, {1, 7}, 7, Rounding::stochastic, kKey, 0, {levels.data()});
+    for (const int level : levels) EXPECT_LE(std::abs(level), 7);
     kernels::to_powers(x, 1, 8, kKey, 0, levels.data());
-    for (const std::int32_t level : levels) EXPECT_LE(std::abs(level), 8);
+    for (const int level : levels) EXPECT_LE(std::abs(level), 8);
     kernels::to_codes(x, -1, 1, 3, Rounding::stochastic, kKey, 0, codes.data());
     for (const std::uint8_t code : codes) EXPECT_LE(code, 7);
     kernels::spread(x, 0.1F);
-    kernels::range_of(x);
+    EXPECT_FALSE(kernels::range_of(x).finite);
+  });
+}
+
+// ---- signs.h
+
+TEST(Signs, EqualTheirPlainTwins) {
+  for_inputs([](std::span<const float> x) {
+    std::vector<std::uint8_t> expected((x.size() + 7) / 8);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      expected[i / 8] |= static_cast<std::uint8_t>((x[i] < 0) << i % 8);
+    on_every_cpu([&](const std::string&) {
+      std::vector<std::uint8_t> signs(expected.size(), 99);
+      kernels::pack_signs(x, signs.data());
+      ASSERT_EQ(signs, expected);
+    });
+    expect_adds(
+        x, 0.3F, [&](std::size_t i) { return expected[i / 8] >> i % 8 & 1 ? -0.7F : 0.7F; },
+        [&](std::span<float> y) { kernels::add_signs(expected.data(), 0.7F, 0.3F, y); });
   });
 }
 
@@ -481,15 +581,15 @@ TEST(Levels, NanAndInfDoNotCrash) {
 constexpr std::size_t kDraws = 1 << 20;
 
 std::vector<std::int32_t> levels_of(std::span<const float> x, Scale scale, std::uint64_t seed) {
-  std::vector<std::int32_t> levels(x.size());
+  LevelArray levels(x.size());
   kernels::to_levels(x, scale, static_cast<std::int32_t>(scale.steps), Rounding::stochastic,
-                     Key(seed), 0, levels.data());
-  return levels;
+                     Key(seed), 0, levels.span());
+  return levels.all();
 }
 
-std::vector<std::int32_t> powers_of(std::span<const float> x, float norm, int s,
-                                    std::uint64_t seed) {
-  std::vector<std::int32_t> levels(x.size());
+std::vector<std::int8_t> powers_of(std::span<const float> x, float norm, int s,
+                                   std::uint64_t seed) {
+  std::vector<std::int8_t> levels(x.size());
   kernels::to_powers(x, norm, s, Key(seed), 0, levels.data());
   return levels;
 }
@@ -535,7 +635,8 @@ TEST(Levels, CodesHaveTheEntryAsTheirMean) {
     }
 }
 
-std::vector<double> histogram(std::span<const std::int32_t> levels, int s) {
+template <class Level>
+std::vector<double> histogram(const std::vector<Level>& levels, int s) {
   std::vector<double> cells(2 * static_cast<std::size_t>(s) + 1);
   for (const auto level : levels) ++cells.at(static_cast<std::size_t>(level + s));
   return cells;

@@ -154,14 +154,26 @@ inline const std::map<std::string, LevelCode> kLevelCodes = {
       }}},
 };
 
-inline std::uint64_t level_bytes(const std::string& code, const LevelList& levels,
-                                 std::uint64_t most) {
-  if (levels.empty()) return 0;
-  if (code != "auto") return kLevelCodes.at(code).size(levels, most);
+// The codes of Huffman have no closed form: `pairs` takes at most what its symbols take as they
+// are, with levels beyond; and the code that counts choose hardly more than the best of the others.
+struct Bounds {
+  std::uint64_t least = 0, most = 0;
+};
+inline Bounds level_bytes(const std::string& code, const LevelList& levels, std::uint64_t most) {
+  if (levels.empty()) return {};
+  if (code == "pairs") {
+    std::uint64_t beyond = 0;
+    for (const auto level : levels) beyond += magnitude(level) > 7 ? 5 : 0;
+    return {3, 1 + 3 + std::max(in_bytes(4 * levels.size()) + beyond, levels.size() + 64)};
+  }
+  if (code != "auto") {
+    const std::uint64_t size = kLevelCodes.at(code).size(levels, most);
+    return {size, size};
+  }
   std::uint64_t least = ~std::uint64_t{0};
   for (const auto& [name, one] : kLevelCodes)
     if (one.takes(most)) least = std::min(least, one.size(levels, most));
-  return 1 + least;
+  return {2, 1 + least + least / 8 + 24};
 }
 
 // A selector's positions: those it keeps at most, and whether it keeps so many unless there are too

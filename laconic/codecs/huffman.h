@@ -1,0 +1,35 @@
+// Canonical Huffman codes of bytes, of at most 11 bits, in four streams that are decoded side by
+// side.
+//
+// The coded form of n symbols, in order: the lowest symbol there is, the highest, a byte each. If
+// they are the same, nothing follows. Else, for each symbol from the lowest to the highest, four
+// bits, lowest first: its code's length, 1 to 11, or 0 and then, in four bits, how many symbols
+// without a code follow this one; filled with 0 to a byte. Then the lengths of the first three
+// streams, varints, and the four streams: symbols q k to q (k + 1) - 1 are in stream k, with q =
+// ceil(n / 4), each as a stream of bits (codecs/bits.h) in which codes stand highest bit first.
+// Codes are numbered as in RFC 1951: by length, then by symbol, and use up all of the code space.
+#pragma once
+
+#include <span>
+
+#include "laconic/base/bytes.h"
+
+namespace laconic {
+
+// Bytes that huffman_encode may write while it works, for up to 2^22 symbols, the most it takes.
+constexpr std::size_t huffman_room(std::size_t count) { return count + 8; }
+
+// Writes the coded form of `symbols` if it is shorter than they are, and returns its size; else 0.
+// Which form is written depends on the symbols alone.
+std::size_t huffman_encode(ByteView symbols, std::uint8_t* to);
+
+// About how many bytes huffman_encode makes of symbols that occur so often.
+std::uint64_t huffman_size(std::span<const std::uint32_t, 256> counts);
+
+// Adds to counts[b] how often byte b occurs.
+void count_bytes(ByteView bytes, std::span<std::uint32_t, 256> counts);
+
+// Fills `symbols` from their coded form, all of `coded`. Throws DataError when it is anything else.
+void huffman_decode(ByteView coded, std::span<std::uint8_t> symbols);
+
+}  // namespace laconic

@@ -1,0 +1,116 @@
+// pairs: levels as symbols in Huffman codes, two to a byte where most are within +-7, so that the
+// least of one bit is for both; else one to a byte. Levels beyond follow as numbers.
+#include <atomic>
+
+#include "laconic/codecs/fixed.h"
+#include "laconic/codecs/huffman.h"
+#include "laconic/codecs/levels.h"
+#include "laconic/codecs/varint.h"
+
+namespace laconic {
+namespace {
+
+// A symbol is a level's zigzag number, or `escape` for that and all above.
+struct Form {
+  std::uint8_t tag;
+  unsigned width;
+  std::uint8_t escape;
+};
+constexpr Form kForms[] = {{0, 4, 15}, {1, 8, 255}};
+constexpr std::size_t kMostVarint = 5;  // bytes of a level beyond
+
+std::uint64_t guess_pairs(const LevelCounts& c) {
+  return 1 + c.of_all(huffman_size(c.pairs)) + 2 * c.of_all(c.beyond_pairs);
+}
+std::uint64_t guess_bytes(const LevelCounts& c) {
+  return 1 + c.of_all(huffman_size(c.bytes)) + 3 * c.of_all(c.beyond_bytes);
+}
+
+std::size_t min_size(std::size_t count, std::int32_t) {
+  return 1 + Entropy::min_size(packed_size(kForms[0].width, count));
+}
+
+std::size_t max_size(std::size_t count, std::int32_t most) {
+  const std::size_t beyond = most > 7 ? count * kMostVarint : 0;
+  return 1 + Entropy::max_size(most > 7 ? count : packed_size(kForms[0].width, count)) + beyond;
+}
+
+void write(const Levels& levels, Buffer& out, const LevelWork& work) {
+  const LevelCounts counts = work.counts ? *work.counts : count_levels(levels);
+  const bool small = levels.most <= 7 || guess_pairs(counts) <= guess_bytes(counts);
+  const Form form = kForms[small ? 0 : 1];
+  out.append_number(form.tag);
+  const auto packed = work.bytes.reset(packed_size(form.width, levels.count));
+  const std::size_t pieces = (levels.count + kLevelPiece - 1) / kLevelPiece;
+  std::atomic<bool> beyond = false;
+  work.pool.each(pieces, [&](std::size_t piece, unsigned) {
+    std::uint8_t symbols[kLevelPiece];
+    const std::size_t from = piece * kLevelPiece;
+    const std::size_t part = std::min(kLevelPiece, levels.count - from);
+    if (zigzag(levels.at.small + from, part, symbols) >= form.escape) {
+      beyond = true;
+      for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min(symbols[i], form.escape);
+    }
+    pack_bytes(symbols, part, form.width, packed.data() + from / 8 * form.width);
+  });
+  work.entropy.encode(packed, out, work.pool);
+  if (!beyond) return;
+  for (std::size_t i = 0; i < levels.count; ++i)
+    if (const std::uint32_t number = zigzag(levels[i]); number >= form.escape)
+      put_varint(number - form.escape, out);
+}
+
+Form take_form(ByteReader& in) {
+  const unsigned tag = in.take(1, "the form of levels in Huffman codes")[0];
+  if (tag >= std::size(kForms))
+    throw DataError("levels in Huffman codes: form " + std::to_string(tag) + "; allowed: 0 and 1");
+  return kForms[tag];
+}
+
+[[noreturn]] void refuse(std::uint64_t number, std::int32_t most) {
+  throw DataError("levels in Huffman codes: a level of " + std::to_string((number + 1) / 2) +
+                  "; allowed: up to " + std::to_string(most));
+}
+
+ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork& work) {
+  ByteReader in(bytes);
+  const Form form = take_form(in);
+  const std::uint64_t most = 2 * static_cast<std::uint64_t>(levels.most);
+  const auto packed = work.bytes.reset(packed_size(form.width, levels.count));
+  in = ByteReader(work.entropy.decode(in.rest(), packed, work.pool));
+  if (!padding_is_zero(packed, form.width, levels.count))
+    throw DataError("levels in Huffman codes: bits are set after the last level");
+  for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
+    std::uint8_t symbols[kLevelPiece];
+    symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
+    const std::size_t part = std::min(kLevelPiece, levels.count - from);
+    unpack_bytes(packed.data() + from / 8 * form.width, part, form.width, symbols);
+    const std::uint8_t largest = unzigzag(symbols, part, levels.at.small + from);
+    if (largest > most) refuse(largest, levels.most);
+    if (largest < form.escape) continue;
+    for (std::size_t i = 0; i < part; ++i) {
+      if (symbols[i] != form.escape) continue;
+      const std::uint64_t number = in.varint("a level beyond the symbols");
+      if (number > most - form.escape) refuse(number + form.escape, levels.most);
+      levels.at.set(from + i, unzigzag(static_cast<std::uint32_t>(number + form.escape)));
+    }
+  }
+  return in.rest();
+}
+
+const RegisterLevelCodec pairs{{
+    .name = "pairs",
+    .tag = 4,
+    .summary = "Levels in Huffman codes, two at a time where they are small.",
+    .paper = "Huffman, A Method for the Construction of Minimum-Redundancy Codes (1952)",
+    .bits = "8 + Huffman codes of two levels each, or of one; varints of levels beyond",
+    .takes = [](std::int32_t) { return true; },
+    .guess = [](const LevelCounts& c) { return std::min(guess_pairs(c), guess_bytes(c)); },
+    .min_size = min_size,
+    .max_size = max_size,
+    .write = write,
+    .read = read,
+}};
+
+}  // namespace
+}  // namespace laconic

@@ -1,0 +1,16 @@
+// Signs of floats as bits, and back: the loops under sign compression.
+#pragma once
+
+#include <span>
+
+#include "laconic/base/bytes.h"
+
+namespace laconic::kernels {
+
+// Bit i % 8 of signs[i / 8] says whether x[i] is below 0; -0 is not. Bits after the last are 0.
+void pack_signs(std::span<const float> x, std::uint8_t* signs);
+
+// y[i] += weight * scale, or weight * -scale where bit i is set.
+void add_signs(const std::uint8_t* signs, float scale, float weight, std::span<float> y);
+
+}  // namespace laconic::kernels

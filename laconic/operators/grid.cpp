@@ -46,9 +46,10 @@ class StepSearch {
     for (int trial = 0; trial < kTrials; ++trial) {
       const float candidate = usable(step);
       const double variance = variance_of(candidate);
-      if (variance <= target_ && (variance >= kGoodEnough * target_ || step <= low_))
-        return candidate;
-      if (variance > target_)
+      const bool within = variance <= target_;
+      if (within && (variance >= kGoodEnough * target_ || step <= low_)) return candidate;
+      if (!within && candidate == std::numeric_limits<float>::min()) return candidate;
+      if (!within)
         high_ = std::min(high_, step);
       else
         low_ = std::max(low_, step);

@@ -196,24 +196,24 @@ std::string in_copies(const Times& times, double copy) {
 
 void print_table(const Result& result, const Options& options, unsigned threads) {
   const double copy = result.copy.best(), nano = 1e9 / static_cast<double>(options.count);
+  fmt::print("{} entries, cpu {}, {} thread{}, best of {}\n", with_commas(options.count),
+             cpu_in_use(), threads, threads == 1 ? "" : "s", options.repeats);
   fmt::print(
-      "{} entries, cpu {}, {} thread{}, best of {}; by one thread: memcpy {:.3f} ms +{:.0f}%, "
-      "{:.3f} "
-      "ns per entry; reading {:.2f} of it\n\n",
-      with_commas(options.count), cpu_in_use(), threads, threads == 1 ? "" : "s", options.repeats,
+      "by one thread: memcpy {:.3f} ms +{:.0f}%, {:.3f} ns per entry; reading {:.2f} of it\n\n",
       copy * 1e3, 100 * result.copy.spread(), copy * nano, result.read.best() / copy);
-  fmt::print("{:<28} {:>10} | {:>11} {:>8} {:>13} | {:>11} {:>8} | {:>11}\n", "operator",
-             "bits/entry", "encode", "ns/entry", "with feedback", "add", "ns/entry", "four");
+  fmt::print("{:<26} {:>6} | {:>11} {:>6} {:>8} | {:>11} {:>6} {:>6}\n", "operator", "bits",
+             "encode", "ns", "feedback", "add", "ns", "four");
   for (const Row& row : result.rows)
-    fmt::print("{:<28} {:>10.3f} | {:>11} {:>8.3f} {:>13} | {:>11} {:>8.3f} | {:>11}\n",
+    fmt::print("{:<26} {:>6.3f} | {:>11} {:>6.3f} {:>8.2f} | {:>11} {:>6.3f} {:>6.2f}\n",
                row.op.spec(), bits_per_entry(row.bytes, options.count), in_copies(row.encode, copy),
-               row.encode.best() * nano, in_copies(row.feedback, copy), in_copies(row.add, copy),
-               row.add.best() * nano, in_copies(row.four, copy));
+               row.encode.best() * nano, row.feedback.best() / copy, in_copies(row.add, copy),
+               row.add.best() * nano, row.four.best() / copy);
   fmt::print(
-      "\nencode and add, in memcpys of the array, the middle round so much above the best; with "
-      "feedback:\n"
-      "two arrays are mixed, what is left is written; four: four frames are opened and added block "
-      "by block\n");
+      "\nbits and ns per entry; the rest in memcpys of the array, the best round, and how far "
+      "above it\n"
+      "the middle one was. feedback: encoding two arrays that are mixed, and writing what is "
+      "left;\n"
+      "four: four frames are opened and added block by block\n");
 }
 
 void bench(const Options& options, const Globals& globals) {

@@ -59,7 +59,9 @@ LevelCounts count_levels(const Levels& levels) {
   }
   counts.nonzero = counts.seen - counts.bytes[0];
   counts.beyond_bytes = counts.bytes[255];
-  if (counts.beyond_bytes > 0) counts.largest = kernels::largest_level(levels.at, levels.count);
+  // One large level that no stretch has would make `fixed` look small.
+  if (levels.most > kernels::kMostSmall)
+    counts.largest = kernels::largest_level(levels.at, levels.count);
   return counts;
 }
 

@@ -55,6 +55,8 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
   const auto group = [&](std::size_t count) HWY_ATTR {
     std::uint64_t reached = 0;
     for (std::size_t i = 0; i < count; i += lanes) {
+      if (i % 16 == 0) hwy::Prefetch(fresh + from + i + kReadAhead);
+      if (kKept && i % 16 == 0) hwy::Prefetch(kept + from + i + kReadAhead);
       auto mixed = hn::Mul(a, hn::LoadU(df, fresh + from + i));
       if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + from + i)));
       if (kLeft && kStreamed) hn::Stream(hn::Mul(c, mixed), df, left.to + from + i);

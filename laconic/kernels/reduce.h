@@ -1,6 +1,7 @@
 // Sums and extremes over arrays, the same number on every instruction set.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "laconic/base/bytes.h"
@@ -24,11 +25,23 @@ double sum_of_squares(std::span<const float> x);
 // Sum of |x[i]|, in the same way.
 double sum_of_magnitudes(std::span<const float> x);
 
-// All three of one block, of at most 4096 entries, in one pass over it.
+// What is known of some entries, as far as somebody asked for it.
 struct Measures {
   std::uint32_t largest = 0;  // as largest_magnitude
   double squares = 0, magnitudes = 0;
+  float low = 0, high = 0;  // the least and the largest entry
+
+  // Extends it by the entries that follow.
+  void join(const Measures& next) {
+    largest = std::max(largest, next.largest);
+    squares += next.squares;
+    magnitudes += next.magnitudes;
+    low = std::min(low, next.low);
+    high = std::max(high, next.high);
+  }
 };
+
+// The first three of one block, of at most 4096 entries.
 Measures measure_block(std::span<const float> x);
 
 }  // namespace laconic::kernels

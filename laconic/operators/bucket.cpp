@@ -7,13 +7,15 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/operators/blocks.h"
+#include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/bucketed.h"
+#include "laconic/operators/two_pass.h"
 
 namespace laconic {
 namespace {
 
-class Bucketed : public Quantiser {
+template <class Base>
+class Bucketed : public Base {
  public:
   Bucketed(std::shared_ptr<const Quantiser> inner, std::size_t size)
       : inner_(std::move(inner)), size_(size), full_(inner_->planes(size)) {
@@ -31,18 +33,8 @@ class Bucketed : public Quantiser {
     return shapes;
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    bool finite = true;
-    each(x.size(), planes, [&](std::size_t from, std::size_t count, const PlaneSpans& part) {
-      finite = finite &&
-               inner_->encode(x.subspan(from, count), part, keys.at(keys.first + from), scratch);
-    });
-    return finite;
-  }
-
   void check(const PlaneViews& planes, std::size_t count) const override {
-    each(count, planes, [&](std::size_t, std::size_t count, const PlaneViews& part) {
+    in_buckets(0, count, planes, [&](std::size_t, std::size_t count, const PlaneViews& part) {
       inner_->check(part, count);
     });
   }
@@ -51,37 +43,73 @@ class Bucketed : public Quantiser {
            std::span<float> y) const override {
     in_blocks(from, from + y.size(), size_,
               [&](std::size_t bucket, std::size_t begin, std::size_t count) {
-                PlaneViews mine{};
-                for (std::size_t i = 0; i < full_.count; ++i) {
-                  const std::size_t size = full_.shape[i].size();
-                  mine[i] = planes[i].subspan(bucket * size);
-                  mine[i] = mine[i].first(std::min(size, mine[i].size()));
-                }
-                inner_->add(mine, begin - bucket * size_, weight, y.subspan(begin - from, count));
+                inner_->add(planes_of(bucket, planes), begin - bucket * size_, weight,
+                            y.subspan(begin - from, count));
               });
   }
 
   Traits traits(std::size_t count) const override { return inner_->traits(std::min(count, size_)); }
 
- private:
-  // Calls use(from, count, planes) for every bucket.
+ protected:
+  // Calls use(begin, count, planes) for every bucket of the `count` entries from `from` on, where a
+  // bucket begins.
   template <class Planes, class Use>
-  void each(std::size_t count, Planes planes, Use use) const {
-    for (std::size_t from = 0; from < count; from += size_) {
-      const std::size_t part = std::min(size_, count - from);
-      const auto shapes = part == size_ ? full_ : inner_->planes(part);
-      Planes mine{};
-      for (std::size_t i = 0; i < shapes.count; ++i) {
-        mine[i] = planes[i].first(shapes.shape[i].size());
-        planes[i] = planes[i].subspan(mine[i].size());
-      }
-      use(from, part, mine);
-    }
+  void in_buckets(std::size_t from, std::size_t count, const Planes& planes, Use use) const {
+    for (std::size_t begin = from; begin < from + count; begin += size_)
+      use(begin, std::min(size_, from + count - begin), planes_of(begin / size_, planes));
   }
 
   std::shared_ptr<const Quantiser> inner_;
+
+ private:
+  template <class Planes>
+  Planes planes_of(std::size_t bucket, const Planes& planes) const {
+    Planes mine{};
+    for (std::size_t i = 0; i < full_.count; ++i) {
+      const std::size_t size = full_.shape[i].size();
+      mine[i] = planes[i].subspan(bucket * size);
+      mine[i] = mine[i].first(std::min(size, mine[i].size()));
+    }
+    return mine;
+  }
+
   std::size_t size_;
   PlaneShapes full_;
+};
+
+// Any quantiser, any size.
+class AnyBuckets : public Bucketed<Quantiser> {
+ public:
+  using Bucketed::Bucketed;
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              StageScratch& scratch) const override {
+    bool finite = true;
+    in_buckets(0, x.size(), planes,
+               [&](std::size_t from, std::size_t count, const PlaneSpans& part) {
+                 finite = finite && inner_->encode(x.subspan(from, count), part,
+                                                   keys.at(keys.first + from), scratch);
+               });
+    return finite;
+  }
+};
+
+// Buckets that fill blocks: these can be encoded one by one.
+class BlockBuckets : public Bucketed<BlockQuantiser> {
+ public:
+  using Bucketed::Bucketed;
+
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const TwoPassQuantiser& inner = *inner_->two_pass();
+    bool finite = true;
+    in_buckets(from, x.size(), planes,
+               [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
+                 finite = finite && inner.encode_few(x.subspan(begin - from, count), part,
+                                                     keys.at(keys.first + begin));
+               });
+    return finite;
+  }
 };
 
 const RegisterStage bucket{{
@@ -107,7 +135,9 @@ const RegisterStage bucket{{
 
 std::shared_ptr<const Quantiser> bucketed(std::shared_ptr<const Quantiser> inner,
                                           std::size_t size) {
-  return std::make_shared<Bucketed>(std::move(inner), size);
+  if (kBlock % size == 0 && inner->two_pass())
+    return std::make_shared<BlockBuckets>(std::move(inner), size);
+  return std::make_shared<AnyBuckets>(std::move(inner), size);
 }
 
 }  // namespace laconic

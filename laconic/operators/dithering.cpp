@@ -6,11 +6,12 @@
 #include <algorithm>
 
 #include "laconic/operators/norms.h"
+#include "laconic/operators/two_pass.h"
 
 namespace laconic {
 namespace {
 
-class Dithering : public Quantiser {
+class Dithering : public TwoPassQuantiser {
  public:
   explicit Dithering(const Args& args)
       : s_(static_cast<int>(args.whole("levels"))), norm_(args.text("norm")) {}
@@ -19,22 +20,23 @@ class Dithering : public Quantiser {
     return {scale_plane(count), level_plane(count, s_)};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    if (x.empty()) return true;
-    const float norm = norm_of(x, scratch);
-    if (!std::isfinite(norm)) return false;
+  kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
+    return norm_ == "inf" ? largest_of(x) : kernels::measure_block(x);
+  }
+
+  void begin(const kernels::Measures& all, std::size_t, const PlaneSpans& planes) const override {
+    const float norm = norm_ == "1" ? l1_norm(all) : norm_ == "2" ? l2_norm(all) : max_norm(all);
     store(planes[0].data(), norm);
-    std::int8_t* levels = levels_of(planes, 1).small;
-    if (norm == 0) {
+  }
+
+  void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    std::int8_t* levels = levels_of(planes, 1).small + from;
+    const float norm = load_scale(planes[0]);
+    if (norm == 0)
       std::fill_n(levels, x.size(), std::int8_t{0});
-      return true;
-    }
-    in_pieces(x.size(), scratch, [&](std::size_t from, std::size_t count) {
-      kernels::to_powers(x.subspan(from, count), norm, s_, keys.own, keys.first + from,
-                         levels + from);
-    });
-    return true;
+    else
+      kernels::to_powers(x, norm, s_, keys.own, keys.first + from, levels);
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
@@ -59,14 +61,6 @@ class Dithering : public Quantiser {
   }
 
  private:
-  // NaN or Inf when x holds any.
-  float norm_of(std::span<const float> x, StageScratch& scratch) const {
-    if (norm_ == "inf") return max_norm(x);
-    const kernels::Measures all = measure(x, scratch);
-    if (all.largest >= kernels::kInfinity) return std::bit_cast<float>(all.largest);
-    return to_norm(norm_ == "1" ? all.magnitudes : std::sqrt(all.squares));
-  }
-
   int s_;
   std::string norm_;
 };

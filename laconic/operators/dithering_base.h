@@ -2,12 +2,13 @@
 #pragma once
 
 #include "laconic/operators/norms.h"
+#include "laconic/operators/two_pass.h"
 
 namespace laconic {
 
-// Linear dithering of the entries by a norm (QSGD, TernGrad). A kind says which norm and what it
-// promises.
-class LinearDithering : public Quantiser {
+// Linear dithering of the entries by a norm (QSGD, TernGrad). A kind says which norm, what
+// it looks at for it, and what it promises.
+class LinearDithering : public TwoPassQuantiser {
  public:
   explicit LinearDithering(std::int32_t steps) : steps_(steps) {}
 
@@ -15,22 +16,20 @@ class LinearDithering : public Quantiser {
     return {scale_plane(count), level_plane(count, steps_), wide_plane(count, steps_)};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    if (x.empty()) return true;
-    const float norm = norm_of(x, scratch);
-    if (!std::isfinite(norm)) return false;
-    store(planes[0].data(), norm);
-    const kernels::LevelSpan levels = levels_of(planes, 1);
-    if (norm == 0) {
+  void begin(const kernels::Measures& all, std::size_t count,
+             const PlaneSpans& planes) const override {
+    store(planes[0].data(), norm_of(all, count));
+  }
+
+  void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const kernels::LevelSpan levels = levels_of(planes, 1).from(from);
+    const float norm = load_scale(planes[0]);
+    if (norm == 0)
       std::fill_n(levels.small, x.size(), std::int8_t{0});
-      return true;
-    }
-    in_pieces(x.size(), scratch, [&](std::size_t from, std::size_t count) {
-      kernels::to_levels(x.subspan(from, count), scale(norm), steps_, kernels::Rounding::stochastic,
-                         keys.own, keys.first + from, levels.from(from));
-    });
-    return true;
+    else
+      kernels::to_levels(x, scale(norm), steps_, kernels::Rounding::stochastic, keys.own,
+                         keys.first + from, levels);
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
@@ -44,8 +43,7 @@ class LinearDithering : public Quantiser {
   }
 
  protected:
-  // NaN or Inf when x holds any.
-  virtual float norm_of(std::span<const float> x, StageScratch& scratch) const = 0;
+  virtual float norm_of(const kernels::Measures& all, std::size_t count) const = 0;
   virtual const char* name() const = 0;
 
  private:

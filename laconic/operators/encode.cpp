@@ -10,6 +10,7 @@
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/planes.h"
+#include "laconic/operators/two_pass.h"
 
 namespace laconic {
 namespace {
@@ -113,6 +114,34 @@ bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys
   return finite;
 }
 
+// Twice block by block: looked at, then encoded and subtracted, mixed anew each time. That reads
+// more than one array of what was mixed would, and writes less.
+bool Operator::encode_twice(const Source& source, Buffer& out, const Keys& keys,
+                            Scratch& scratch) const {
+  const TwoPassQuantiser& quantiser = *chain_->quantiser->two_pass();
+  const std::size_t size = source.fresh.size();
+  const auto shapes = quantiser.planes(size);
+  const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
+  const float scale = chain_->scale(size);
+  const auto load = [&](std::size_t from, std::size_t count, float* buffer) {
+    const float* x = source.load(from, count, buffer);
+    if (scale == 1) return x;
+    kernels::scale(scale, x, {buffer, count});
+    return static_cast<const float*>(buffer);
+  };
+  const auto leave = [&](std::size_t from, std::span<const float> x) {
+    if (source.left.empty()) return;
+    float buffer[kBlock];
+    const float* whole = scale == 1 ? x.data() : source.load(from, x.size(), buffer);
+    leave_block(source.left, from, x.size(), [&](float* to) {
+      leave_of(quantiser, views(planes), from, source.c, {whole, x.size()}, to);
+    });
+  };
+  if (!quantiser.encode_loaded(size, load, planes, keys, scratch, leave)) return false;
+  if (chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
+  return true;
+}
+
 // As one array, for quantisers that must see all entries before they can encode any.
 bool Operator::encode_whole(const Source& source, Buffer& out, const Keys& keys,
                             Scratch& scratch) const {
@@ -140,6 +169,7 @@ Encoded Operator::encode(const Source& source, Buffer& out, const Keys& keys,
   const std::size_t start = out.size();
   const bool finite = chain_->selector                 ? encode_chosen(source, out, keys, scratch)
                       : chain_->quantiser->blockwise() ? encode_blocks(source, out, keys, scratch)
+                      : chain_->quantiser->two_pass()  ? encode_twice(source, out, keys, scratch)
                                                        : encode_whole(source, out, keys, scratch);
   if (!finite) out.truncate(start);
   return {.finite = finite};

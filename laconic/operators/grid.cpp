@@ -10,6 +10,7 @@
 // Subnormal steps are raised to the least normal float; there the variance bound does not hold.
 #include <algorithm>
 
+#include "laconic/operators/blocks.h"
 #include "laconic/operators/norms.h"
 
 namespace laconic {
@@ -45,9 +46,10 @@ class StepSearch {
     for (int trial = 0; trial < kTrials; ++trial) {
       const float candidate = usable(step);
       const double variance = variance_of(candidate);
-      if (variance <= target_ && (variance >= kGoodEnough * target_ || step <= low_))
-        return candidate;
-      if (variance > target_)
+      const bool within = variance <= target_;
+      if (within && (variance >= kGoodEnough * target_ || step <= low_)) return candidate;
+      if (!within && candidate == std::numeric_limits<float>::min()) return candidate;
+      if (!within)
         high_ = std::min(high_, step);
       else
         low_ = std::max(low_, step);
@@ -95,6 +97,16 @@ class StepSearch {
   double target_;
   double low_ = 0, high_ = 0;  // within the target; perhaps beyond it
 };
+
+kernels::Measures measure(std::span<const float> x, StageScratch& scratch) {
+  const auto blocks = scratch.measures.reset((x.size() + kBlock - 1) / kBlock);
+  each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
+    blocks[from / kBlock] = kernels::measure_block(x.subspan(from, count));
+  });
+  kernels::Measures all;
+  for (const kernels::Measures& block : blocks) all.join(block);
+  return all;
+}
 
 class Grid : public Quantiser {
  public:

@@ -128,13 +128,14 @@ class LevelCoder : public Coder {
 const RegisterStage levels{{
     .name = "levels",
     .role = Role::coder,
-    .summary = "Writes a quantiser's whole numbers in the smallest code, or in the one named.",
+    .summary = "Writes a quantiser's whole numbers in the code that suits their counts, or in the "
+               "one named.",
     .paper = "Alistarh et al., QSGD (arXiv 1610.02132), section 3, for Elias codes",
     .parameters = {{.name = "code",
                     .fallback = "auto",
                     .names = codec_names,
-                    .help = "auto: the smallest for each slice"}},
-    .bits = "8 + the smallest level code; the named one without the 8",
+                    .help = "auto: by the counts of each slice"}},
+    .bits = "8 + about the smallest level code; the named one without the 8",
     .examples = {"qsgd:4+levels:fixed", "qsgd:7+levels:elias", "terngrad+levels:trits",
                  "grid:0.125+levels:sparse", "grid:0.5+levels:fixed"},
     .make = [](const Args& args) -> Stage { return std::make_shared<LevelCoder>(args); },

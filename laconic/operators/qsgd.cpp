@@ -28,12 +28,13 @@ class Qsgd : public LinearDithering {
             .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
   }
 
+  kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
+    return max_ ? largest_of(x) : kernels::measure_block(x);
+  }
+
  protected:
-  float norm_of(std::span<const float> x, StageScratch& scratch) const override {
-    if (max_) return max_norm(x);
-    const kernels::Measures all = measure(x, scratch);
-    return all.largest < kernels::kInfinity ? to_norm(std::sqrt(all.squares))
-                                            : std::bit_cast<float>(all.largest);
+  float norm_of(const kernels::Measures& all, std::size_t) const override {
+    return max_ ? max_norm(all) : l2_norm(all);
   }
   const char* name() const override { return "qsgd"; }
 

@@ -7,25 +7,29 @@
 #include "laconic/kernels/signs.h"
 #include "laconic/operators/made.h"
 #include "laconic/operators/norms.h"
+#include "laconic/operators/two_pass.h"
 
 namespace laconic {
 namespace {
 
-class Sign : public Quantiser {
+class Sign : public TwoPassQuantiser {
  public:
   PlaneShapes planes(std::size_t count) const override {
     return {scale_plane(count), {.width = 1, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              StageScratch& scratch) const override {
-    if (x.empty()) return true;
-    const kernels::Measures all = measure(x, scratch, [&](std::size_t from, std::size_t count) {
-      kernels::pack_signs(x.subspan(from, count), planes[1].data() + from / 8);
-    });
-    store(planes[0].data(), to_norm(all.magnitudes / static_cast<double>(x.size())));
-    return all.largest < kernels::kInfinity;
+  // Signs need not wait for the scale.
+  kernels::Measures look(std::span<const float> x, std::size_t from,
+                         const PlaneSpans& planes) const override {
+    kernels::pack_signs(x, planes[1].data() + from / 8);
+    return kernels::measure_block(x);
   }
+  void begin(const kernels::Measures& all, std::size_t count,
+             const PlaneSpans& planes) const override {
+    store(planes[0].data(), to_norm(all.magnitudes / static_cast<double>(count)));
+  }
+  void encode_block(std::span<const float>, std::size_t, const PlaneSpans&,
+                    const Keys&) const override {}
 
   void check(const PlaneViews& planes, std::size_t) const override {
     check_scale(planes[0], "sign");

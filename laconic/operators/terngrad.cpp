@@ -24,14 +24,15 @@ class TernGrad : public LinearDithering {
             .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
   }
 
+  kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
+    return clip_ == 0 ? largest_of(x) : kernels::measure_block(x);
+  }
+
  protected:
-  float norm_of(std::span<const float> x, StageScratch& scratch) const override {
-    if (clip_ == 0) return max_norm(x);
-    const kernels::Measures all = measure(x, scratch);
-    const auto largest = std::bit_cast<float>(all.largest);
-    if (!std::isfinite(largest)) return largest;
-    return std::min(largest,
-                    to_norm(clip_ * std::sqrt(all.squares / static_cast<double>(x.size()))));
+  float norm_of(const kernels::Measures& all, std::size_t count) const override {
+    if (clip_ == 0) return max_norm(all);
+    const double mean = all.squares / static_cast<double>(count);
+    return std::min(max_norm(all), to_norm(clip_ * std::sqrt(mean)));
   }
   const char* name() const override { return "terngrad"; }
 

@@ -9,13 +9,16 @@
 #include "laconic/kernels/codes.h"
 #include "laconic/operators/codes.h"
 #include "laconic/operators/norms.h"
+#include "laconic/operators/two_pass.h"
 
 namespace laconic {
 namespace {
 
 using kernels::Rounding;
 
-class Uniform : public Quantiser {
+static_assert(kCodePiece == kBlock);
+
+class Uniform : public TwoPassQuantiser {
  public:
   Uniform(unsigned bits, Rounding rounding) : bits_(bits), rounding_(rounding) {}
 
@@ -39,23 +42,25 @@ class MinMax : public Uniform {
             {.width = bits_, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    if (x.empty()) return true;
+  kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
     const kernels::Range range = kernels::range_of(x);
-    if (!range.finite) return false;
-    const float low = range.low, high = range.high;
-    store(planes[0].data(), low);
-    store(planes[0].data() + sizeof low, high);
-    pack_codes(x.size(), bits_, planes[1], scratch,
-               [&](std::size_t from, std::size_t part, std::uint8_t* to) {
-                 if (low == high)
-                   std::fill_n(to, part, std::uint8_t{0});
-                 else
-                   kernels::to_codes(x.subspan(from, part), low, high, bits_, rounding_, keys.own,
-                                     keys.first + from, to);
-               });
-    return true;
+    return {.largest = range.finite ? 0 : kernels::kInfinity, .low = range.low, .high = range.high};
+  }
+
+  void begin(const kernels::Measures& all, std::size_t, const PlaneSpans& planes) const override {
+    store(planes[0].data(), all.low);
+    store(planes[0].data() + sizeof all.low, all.high);
+  }
+
+  void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
+    std::uint8_t codes[kCodePiece];
+    if (low == high)
+      std::fill_n(codes, x.size(), std::uint8_t{0});
+    else
+      kernels::to_codes(x, low, high, bits_, rounding_, keys.own, keys.first + from, codes);
+    pack_bytes(codes, x.size(), bits_, planes[1].data() + from / 8 * bits_);
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
@@ -91,29 +96,31 @@ class AbsMax : public Uniform {
     return {scale_plane(count), {.width = bits_, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    if (x.empty()) return true;
-    const float m = max_norm(x);
-    if (!std::isfinite(m)) return false;
-    store(planes[0].data(), m);
-    pack_codes(x.size(), bits_, planes[1], scratch,
-               [&](std::size_t from, std::size_t part, std::uint8_t* to) {
-                 const auto some = x.subspan(from, part);
-                 if (m == 0) {
-                   std::fill_n(to, part, static_cast<std::uint8_t>(half()));
-                 } else if (bits_ == 1) {
-                   kernels::to_codes(some, -m, m, 1, rounding_, keys.own, keys.first + from, to);
-                 } else {
-                   std::int8_t levels[kCodePiece];
-                   kernels::to_levels(some, scale(m), half(), rounding_, keys.own,
-                                      keys.first + from, {.small = levels});
-                   const auto zero = static_cast<std::uint8_t>(half());
-                   for (std::size_t i = 0; i < part; ++i)
-                     to[i] = static_cast<std::uint8_t>(levels[i] + zero);
-                 }
-               });
-    return true;
+  kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
+    return largest_of(x);
+  }
+
+  void begin(const kernels::Measures& all, std::size_t, const PlaneSpans& planes) const override {
+    store(planes[0].data(), max_norm(all));
+  }
+
+  void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const float m = load_scale(planes[0]);
+    const auto zero = static_cast<std::uint8_t>(half());
+    std::uint8_t codes[kCodePiece];
+    if (m == 0) {
+      std::fill_n(codes, x.size(), zero);
+    } else if (bits_ == 1) {
+      kernels::to_codes(x, -m, m, 1, rounding_, keys.own, keys.first + from, codes);
+    } else {
+      std::int8_t levels[kCodePiece];
+      kernels::to_levels(x, scale(m), half(), rounding_, keys.own, keys.first + from,
+                         {.small = levels});
+      for (std::size_t i = 0; i < x.size(); ++i)
+        codes[i] = static_cast<std::uint8_t>(levels[i] + zero);
+    }
+    pack_bytes(codes, x.size(), bits_, planes[1].data() + from / 8 * bits_);
   }
 
   void check(const PlaneViews& planes, std::size_t count) const override {

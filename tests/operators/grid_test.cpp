@@ -176,6 +176,16 @@ double l1(const Values& x) {
 }
 
 // |x - C(x)|^2 = |x|^2 - |x|_1^2 / n, and every entry arrives as plus or minus the mean magnitude.
+// The code of levels is chosen from some of them: one that these do not show must not cost bits of
+// all.
+TEST(Grid, ALevelThatNoSampleSeesCostsOnlyItself) {
+  for (const std::size_t at : {std::size_t{0}, std::size_t{5000}, std::size_t{299999}}) {
+    Values x = gaussian(300000);
+    x[at] = 1e9F;
+    EXPECT_LT(encode(parse_operator("grid"), x).size(), 200U) << at;
+  }
+}
+
 TEST(Sign, TheErrorIsItsClosedForm) {
   for (const std::size_t count : {1, 2, 9, 64, 5000})
     for (const auto& [name, x] : arrays(count)) {

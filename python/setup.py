@@ -22,7 +22,7 @@ CARRIED = ("libhwy.so", "libzstd.so")  # the rest of what the library needs is e
 class BuildLibrary(build_py):
     def run(self) -> None:
         super().run()
-        build = pathlib.Path(self.get_finalized_command("build").build_temp).resolve() / "laconic"
+        build = SOURCES / "build" / "python"
         self._compile(build)
         folder = pathlib.Path(self.build_lib) / "laconic_comm" / "lib"
         folder.mkdir(parents=True, exist_ok=True)

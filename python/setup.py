@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 from wheel.bdist_wheel import bdist_wheel
 
 SOURCES = pathlib.Path(__file__).resolve().parent.parent
-CARRIED = ("libhwy.so", "libzstd.so")  # the rest of what the library needs is every system's
+CARRIED = ("libhwy.so",)  # the rest of what the library needs is every system's
 
 
 class BuildLibrary(build_py):

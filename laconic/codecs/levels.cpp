@@ -84,4 +84,32 @@ std::span<const std::uint32_t> nonzero_of(const Levels& levels, Positions& posit
   return positions.view();
 }
 
+void pack_levels(const Levels& levels, unsigned width, std::uint8_t* packed, Pool& pool) {
+  pool.each((levels.count + kLevelPiece - 1) / kLevelPiece, [&](std::size_t piece, unsigned) {
+    std::uint8_t symbols[kLevelPiece];
+    const std::size_t from = piece * kLevelPiece;
+    const std::size_t part = std::min(kLevelPiece, levels.count - from);
+    zigzag(levels.at.small + from, part, symbols);
+    pack_bytes(symbols, part, width, packed + from / 8 * width);
+  });
+}
+
+std::uint32_t unpack_levels(ByteView packed, unsigned width, const LevelsTo& levels) {
+  if (!padding_is_zero(packed, width, levels.count))
+    throw DataError("levels have bits set after the last");
+  std::uint8_t largest = 0;
+  for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
+    std::uint8_t symbols[kLevelPiece];
+    symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
+    const std::size_t part = std::min(kLevelPiece, levels.count - from);
+    unpack_bytes(packed.data() + from / 8 * width, part, width, symbols);
+    const std::uint8_t here = unzigzag(symbols, part, levels.at.small + from);
+    largest = std::max(largest, here);
+    if (here < 255 || !levels.at.wide) continue;
+    for (std::size_t i = 0; i < part; ++i)
+      if (symbols[i] == 255) levels.at.set(from + i, unzigzag(symbols[i]));
+  }
+  return largest;
+}
+
 }  // namespace laconic

@@ -123,6 +123,12 @@ inline std::uint8_t unzigzag(const std::uint8_t* symbols, std::size_t count, std
   return largest;
 }
 
+// Levels of which none is beyond a byte as symbols of `width` (1 to 8) bits, on all threads, and
+// back. Unpacking throws DataError when bits are set after the last, and returns the largest
+// symbol.
+void pack_levels(const Levels& levels, unsigned width, std::uint8_t* packed, Pool& pool);
+std::uint32_t unpack_levels(ByteView packed, unsigned width, const LevelsTo& levels);
+
 // How many levels pass through a buffer on the stack at a time.
 inline constexpr std::size_t kLevelPiece = 4096;
 

@@ -37,32 +37,6 @@ std::size_t max_size(std::size_t count, std::int32_t most) {
   return size_at(width_of(static_cast<std::uint32_t>(most)), count, most);
 }
 
-// Levels that are a byte each in up to 8 bits, on all threads.
-void pack_small(const Levels& levels, unsigned width, std::uint8_t* to, Pool& pool) {
-  pool.each((levels.count + kLevelPiece - 1) / kLevelPiece, [&](std::size_t piece, unsigned) {
-    std::uint8_t symbols[kLevelPiece];
-    const std::size_t from = piece * kLevelPiece;
-    const std::size_t part = std::min(kLevelPiece, levels.count - from);
-    zigzag(levels.at.small + from, part, symbols);
-    pack_bytes(symbols, part, width, to + from / 8 * width);
-  });
-}
-
-// The largest symbol among them.
-std::uint32_t unpack_small(ByteView packed, unsigned width, const LevelsTo& levels) {
-  if (!padding_is_zero(packed, width, levels.count))
-    throw DataError("levels of fixed width: bits are set after the last level");
-  std::uint8_t largest = 0;
-  for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
-    std::uint8_t symbols[kLevelPiece];
-    symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
-    const std::size_t part = std::min(kLevelPiece, levels.count - from);
-    unpack_bytes(packed.data() + from / 8 * width, part, width, symbols);
-    largest = std::max(largest, unzigzag(symbols, part, levels.at.small + from));
-  }
-  return largest;
-}
-
 std::uint32_t unpack_wide(ByteView packed, unsigned width, const LevelsTo& levels) {
   BitReader bits(packed);
   std::uint32_t largest = 0;
@@ -82,7 +56,7 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   if (says_width(levels.most)) out.append_number(static_cast<std::uint8_t>(width));
   const std::size_t size = packed_size(width, levels.count);
   if (width == 0) return;
-  if (width <= 8) return pack_small(levels, width, out.grow(size), work.pool);
+  if (width <= 8) return pack_levels(levels, width, out.grow(size), work.pool);
   out.reserve(out.size() + size);
   BitWriter bits(out);
   for (std::size_t i = 0; i < levels.count; ++i) bits.put(zigzag(levels[i]), width);
@@ -108,7 +82,7 @@ ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork&) {
   if (width == 0)
     std::ranges::fill(levels.small(), std::int8_t{0});
   else
-    largest = (width <= 8 ? unpack_small : unpack_wide)(bytes.first(size), width, levels);
+    largest = (width <= 8 ? unpack_levels : unpack_wide)(bytes.first(size), width, levels);
   const std::uint32_t magnitude = largest / 2 + largest % 2;
   if (magnitude > most)
     refuse("a level of " + std::to_string(magnitude) + "; allowed: up to " + std::to_string(most));

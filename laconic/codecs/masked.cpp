@@ -63,7 +63,12 @@ std::size_t count_nonzero(ByteView bytes) {
 }
 
 void compact_bits(ByteView bits, ByteView bytes, Buffer& out) {
-  if (none_is_zero(bytes)) return out.append(bits);
+  if (none_is_zero(bytes)) {
+    out.append(bits);
+    if (const std::size_t used = bytes.size() % 8; used > 0)  // bits after the last mean nothing
+      out.data()[out.size() - 1] &= static_cast<std::uint8_t>((1U << used) - 1);
+    return;
+  }
   out.reserve(out.size() + bits.size() + 8);
   BitWriter writer(out);
   for_masks(

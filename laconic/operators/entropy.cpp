@@ -127,21 +127,12 @@ class EntropyCoder : public Coder {
     for (unsigned lane = 0; lane < width; lane += 8) {
       const auto packed = scratch.spare.reset(packed_size(part, levels.count));
       if (width <= 8) {
-        pack_small(levels, width, packed);
+        pack_levels(levels, width, packed.data(), scratch.pool);
       } else {
         for (std::size_t i = 0; i < levels.count; ++i)
           packed[i] = static_cast<std::uint8_t>(zigzag(levels[i]) >> lane);
       }
       scratch.entropy.encode(packed, out, scratch.pool);
-    }
-  }
-
-  static void pack_small(const Levels& levels, unsigned width, std::span<std::uint8_t> packed) {
-    for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
-      std::uint8_t symbols[kLevelPiece];
-      const std::size_t part = std::min(kLevelPiece, levels.count - from);
-      zigzag(levels.at.small + from, part, symbols);
-      pack_bytes(symbols, part, width, packed.data() + from / 8 * width);
     }
   }
 
@@ -160,10 +151,8 @@ class EntropyCoder : public Coder {
     const auto packed = scratch.spare.reset(lanes * size);
     for (std::size_t lane = 0; lane < lanes; ++lane)
       section = scratch.entropy.decode(section, packed.subspan(lane * size, size), scratch.pool);
-    if (lanes == 1 && !padding_is_zero(packed, width, levels.count))
-      throw DataError("levels have bits set after the last");
     const std::uint32_t largest = width == 0   ? 0
-                                  : width <= 8 ? unpack_small(packed, width, levels)
+                                  : width <= 8 ? unpack_levels(packed, width, levels)
                                                : unpack_wide(packed, lanes, claimed, levels);
     if (width == 0) std::ranges::fill(levels.small(), std::int8_t{0});
     if (largest != claimed)
@@ -172,22 +161,7 @@ class EntropyCoder : public Coder {
     return section;
   }
 
-  // Both return the largest symbol; what is beyond that claimed is not a level.
-  static std::uint32_t unpack_small(ByteView packed, unsigned width, const LevelsTo& levels) {
-    std::uint8_t largest = 0;
-    for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
-      std::uint8_t symbols[kLevelPiece];
-      symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
-      const std::size_t part = std::min(kLevelPiece, levels.count - from);
-      unpack_bytes(packed.data() + from / 8 * width, part, width, symbols);
-      const std::uint8_t here = unzigzag(symbols, part, levels.at.small + from);
-      largest = std::max(largest, here);
-      if (here < 255 || !levels.at.wide) continue;
-      for (std::size_t i = 0; i < part; ++i)
-        if (symbols[i] == 255) levels.at.set(from + i, unzigzag(symbols[i]));
-    }
-    return largest;
-  }
+  // Returns the largest symbol; what is beyond that claimed is not a level.
   static std::uint32_t unpack_wide(ByteView packed, std::size_t lanes, std::uint64_t claimed,
                                    const LevelsTo& levels) {
     std::uint32_t largest = 0;

@@ -182,6 +182,15 @@ TEST(Entropy, OneCodeFillsAChunk) {
   EXPECT_THROW(entropy.decode(none.view(), back, pool), DataError);
 }
 
+// Whatever stands after the last bit is not part of the plane.
+TEST(Masked, BitsAfterTheLastAreWrittenAsZeros) {
+  const Bytes none_is_zero = {1, 2, 3};
+  Buffer out;
+  compact_bits(Bytes{0xfd}, none_is_zero, out);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(out.data()[0], 0x05);
+}
+
 TEST(Masked, BitsOfZeroBytesAreLeftOut) {
   for (const std::size_t count : kLengths) {
     for (const unsigned zeros_in : {1U, 2U, 3U, 100U, 1000000U}) {

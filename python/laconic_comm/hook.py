@@ -8,6 +8,7 @@ and how DDP cuts its buckets changes nothing: draws and residuals belong to the 
 from __future__ import annotations
 
 import atexit
+import inspect
 import logging
 import queue
 import threading
@@ -31,36 +32,16 @@ log = logging.getLogger("laconic")
 _UNDEFINED = float("nan")  # gradients of a step that failed: nobody shall train with them by mistake
 
 
-def attach(
-    model: DistributedDataParallel,
-    op: str | None = None,
-    *,
-    recipe: str | dict[str, Any] | None = None,
-    memory: str | None = None,
-    exchange: str | None = None,
-    layout: str | None = None,
-    rules: Iterable[str] | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
-    scaler: Any = None,
-    seed: int = 0,
-    timeout: float = 60,
-    threads: int = 1,
-    transport: str = "sockets",
-    group: Any = None,
-) -> State:
+def attach(model: DistributedDataParallel, op: str | None = None, **options: Any) -> State:
     """Lets a DistributedDataParallel model send compressed gradients. All ranks call it, before the first backward.
 
-    Either ``op`` (such as ``"topk:0.01+natural"``) with ``memory``, ``exchange``, ``layout`` and
-    ``rules``, or a whole ``recipe``: a name, a .json file, JSON text or a dict. ``optimizer``: steps
-    it does not make (a GradScaler's skipped ones) are rolled back, and its learning rate is told to
-    memories that ask; without it every finite step is committed. ``scaler``: its loss scale, so
-    that what is remembered is unscaled. Different settings on two ranks raise UsageError on all.
+    Takes what State takes. Either ``op`` (such as ``"topk:0.01+natural"``) with ``memory``, ``exchange``,
+    ``layout`` and ``rules``, or a whole ``recipe``: a name, a .json file, JSON text or a dict.
+    ``optimizer``: steps it does not make (a GradScaler's skipped ones) are rolled back, and its learning
+    rate is told to memories that ask; without it every finite step is committed. ``scaler``: its loss
+    scale, so that what is remembered is unscaled. Different settings on two ranks raise UsageError on all.
     """
-    state = State(
-        model, op, recipe=recipe, memory=memory, exchange=exchange, layout=layout, rules=rules,
-        optimizer=optimizer, scaler=scaler, seed=seed, timeout=timeout, threads=threads,
-        transport=transport, group=group,
-    )  # fmt: skip
+    state = State(model, op, **options)
     try:
         model.register_comm_hook(state, state.hook)
     except RuntimeError as error:
@@ -364,6 +345,9 @@ class State:
 
     def __getstate__(self) -> Any:
         raise UsageError("a state has connections and cannot be pickled; save its state_dict()")
+
+
+attach.__signature__ = inspect.signature(State)  # type: ignore[attr-defined]
 
 
 def _sum(one: l.Stats, other: l.Stats) -> l.Stats:

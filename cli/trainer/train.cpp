@@ -187,7 +187,9 @@ const RegisterCommand command{{
                  "laconic train --op sbc:0.01 --memory feedback:masking=on --delay 10 --epochs 3",
                  "laconic train --recipe powergossip --topology torus:2x4",
                  "laconic train --recipe dense --steps 301 --out grads --record 0,100,300",
-                 "mpirun -n 4 laconic train --transport mpi --recipe natural --epochs 3"},
+                 "mpirun -n 4 laconic train --transport mpi --recipe natural --epochs 3",
+                 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 laconic train "
+                 "--transport sockets --recipe natural"},
     .attach =
         [](CLI::App& app) {
           const auto o = std::make_shared<Options>();

@@ -80,6 +80,7 @@ int main(void) {
   test_states();
   test_refusals();
   test_fork();
+  test_sockets();
   printf("%d checks, %d failed\n", checks, failures);
   return failures > 0;
 }

@@ -44,3 +44,4 @@ void test_local(void);
 void test_states(void);
 void test_refusals(void);
 void test_fork(void);
+void test_sockets(void);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 
 #include "laconic/transports/faulty.h"
 #include "tests/exchange/failures.h"
@@ -53,6 +54,39 @@ inline void run_course(Aggregator& aggregator, int rank, int retries, Course& co
       }
     }
   }
+}
+
+// What becomes of all ranks when something goes wrong with one message of one of them.
+inline std::vector<Course> courses_over(Ends ends, const Job& job, int victim, const Fault& fault,
+                                        int retries, double timeout) {
+  std::vector<Course> courses(ends.size());
+  with_ends(std::move(ends), [&](std::unique_ptr<Transport>& end) {
+    const int rank = end->rank();
+    end = make_faulty_transport(std::move(end),
+                                rank == victim ? std::vector{fault} : std::vector<Fault>{});
+    Course& course = courses[static_cast<std::size_t>(rank)];
+    try {
+      run_course(*make_in_units(job, *end, timeout), rank, retries, course);
+    } catch (const std::exception& error) {  // its own end is gone
+      course.over = true;
+      if (course.sentence.empty()) course.sentence = error.what();
+    }
+  });
+  return courses;
+}
+
+// The same without a fault.
+inline const std::vector<Course>& reference(const Job& job) {
+  static std::map<std::string, std::vector<Course>> known;
+  auto& courses = known[text_of(job)];
+  if (courses.empty()) {
+    courses.resize(static_cast<std::size_t>(job.ranks));
+    expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
+      run_course(*make_in_units(job, transport, 3600), transport.rank(), 0,
+                 courses[static_cast<std::size_t>(transport.rank())]);
+    }));
+  }
+  return courses;
 }
 
 struct Count {

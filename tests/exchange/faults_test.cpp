@@ -7,33 +7,7 @@ namespace {
 
 std::vector<Course> courses_with(const Job& job, int victim, const Fault& fault, int retries,
                                  double timeout) {
-  std::vector<Course> courses(static_cast<std::size_t>(job.ranks));
-  with_ends(make_thread_transports(job.ranks), [&](std::unique_ptr<Transport>& end) {
-    const int rank = end->rank();
-    end = make_faulty_transport(std::move(end),
-                                rank == victim ? std::vector{fault} : std::vector<Fault>{});
-    Course& course = courses[static_cast<std::size_t>(rank)];
-    try {
-      run_course(*make_in_units(job, *end, timeout), rank, retries, course);
-    } catch (const std::exception& error) {  // its own end is gone
-      course.over = true;
-      if (course.sentence.empty()) course.sentence = error.what();
-    }
-  });
-  return courses;
-}
-
-const std::vector<Course>& reference(const Job& job) {
-  static std::map<std::string, std::vector<Course>> known;
-  auto& courses = known[text_of(job)];
-  if (courses.empty()) {
-    courses.resize(static_cast<std::size_t>(job.ranks));
-    expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
-      run_course(*make_in_units(job, transport, 3600), transport.rank(), 0,
-                 courses[static_cast<std::size_t>(transport.rank())]);
-    }));
-  }
-  return courses;
+  return courses_over(make_thread_transports(job.ranks), job, victim, fault, retries, timeout);
 }
 
 std::vector<Job> all_of_each() {

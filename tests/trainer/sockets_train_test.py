@@ -1,0 +1,116 @@
+"""laconic train as processes over sockets: the same model, bit for bit, as with threads.
+
+    sockets_train_test.py LACONIC
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LACONIC = sys.argv.pop(1)
+RUN = "train --recipe natural-feedback --model perceptron --batch 16 --seed 3".split()
+RANKS = 4
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def start(port, rank, *args):
+    environment = {
+        **os.environ,
+        "RANK": str(rank),
+        "WORLD_SIZE": str(RANKS),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    return subprocess.Popen(
+        [LACONIC, *RUN, "--transport", "sockets", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def start_all(*args):
+    port = free_port()
+    return [start(port, rank, *args) for rank in range(RANKS)]
+
+
+def ends_of(processes):
+    """Exit code, stdout and stderr by rank."""
+    said = [process.communicate(timeout=240) for process in processes]
+    return [(process.returncode, *texts) for process, texts in zip(processes, said)]
+
+
+def lines_of(stderr):
+    return [line for line in stderr.splitlines() if line.startswith("laconic: ")]
+
+
+class SocketsTrain(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def model(self, name):
+        with open(self.path(name, "model.lac"), "rb") as file:
+            return file.read()
+
+    def test_same_model_as_with_threads(self):
+        steps = ["--steps", "10", "--bucket-bytes", "3000", "--out"]
+        workers = ["--workers", str(RANKS)]
+        threads = subprocess.run(
+            [LACONIC, *RUN, *workers, *steps, self.path("threads")],
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        self.assertEqual(threads.returncode, 0, threads.stderr)
+        ends = ends_of(start_all(*steps, self.path("sockets")))
+        for code, _, stderr in ends:
+            self.assertEqual(code, 0, stderr)
+        self.assertEqual(self.model("sockets"), self.model("threads"))
+        # Rank 0 alone prints, and prints the same.
+        printed = ends[0][1].replace(self.path("sockets"), "OUT")
+        self.assertEqual(printed, threads.stdout.replace(self.path("threads"), "OUT"))
+        self.assertEqual([stdout for _, stdout, _ in ends[1:]], [""] * (RANKS - 1))
+
+    def test_a_wrong_argument_is_said_once(self):
+        ends = ends_of(start_all("--steps", "2", "--lr", "-1"))
+        self.assertEqual([code for code, _, _ in ends], [2] * RANKS, ends)
+        self.assertEqual([len(lines_of(stderr)) for _, _, stderr in ends], [1, 0, 0, 0], ends)
+
+    def test_a_killed_rank_is_named_by_all(self):
+        processes = start_all("--steps", "1000000", "--json", "--out", self.path("run"))
+        self.assertTrue(processes[0].stdout.readline())  # all are at work
+        processes[2].send_signal(signal.SIGKILL)
+        for rank, (code, _, stderr) in enumerate(ends_of(processes)):
+            if rank != 2:
+                self.assertEqual(code, 4, stderr)
+                self.assertIn("rank 2 has left", "".join(lines_of(stderr)))
+
+    def test_a_missing_rank_is_named(self):
+        port = free_port()
+        ends = ends_of([start(port, rank, "--timeout", "1") for rank in (0, 1, 3)])
+        for code, _, stderr in ends:
+            self.assertEqual(code, 4, stderr)
+            self.assertIn("rank 2 has not come within 1 s", stderr)
+
+    def test_the_environment_is_needed(self):
+        result = subprocess.run(
+            [LACONIC, *RUN, "--transport", "sockets"], capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("WORLD_SIZE is '' in the environment", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

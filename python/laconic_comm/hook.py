@@ -8,6 +8,7 @@ and how DDP cuts its buckets changes nothing: draws and residuals belong to the 
 from __future__ import annotations
 
 import atexit
+import inspect
 import logging
 import queue
 import threading
@@ -28,37 +29,19 @@ from .errors import Error, UsageError
 
 log = logging.getLogger("laconic")
 
+_UNDEFINED = float("nan")  # gradients of a step that failed: nobody shall train with them by mistake
 
-def attach(
-    model: DistributedDataParallel,
-    op: str | None = None,
-    *,
-    recipe: str | dict[str, Any] | None = None,
-    memory: str | None = None,
-    exchange: str | None = None,
-    layout: str | None = None,
-    rules: Iterable[str] | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
-    scaler: Any = None,
-    seed: int = 0,
-    timeout: float = 60,
-    threads: int = 1,
-    transport: str = "sockets",
-    group: Any = None,
-) -> State:
+
+def attach(model: DistributedDataParallel, op: str | None = None, **options: Any) -> State:
     """Lets a DistributedDataParallel model send compressed gradients. All ranks call it, before the first backward.
 
-    Either ``op`` (such as ``"topk:0.01+natural"``) with ``memory``, ``exchange``, ``layout`` and
-    ``rules``, or a whole ``recipe``: a name, a .json file, JSON text or a dict. ``optimizer``: steps
-    it does not make (a GradScaler's skipped ones) are rolled back, and its learning rate is told to
-    memories that ask; without it every finite step is committed. ``scaler``: its loss scale, so
-    that what is remembered is unscaled. Different settings on two ranks raise UsageError on all.
+    Takes what State takes. Either ``op`` (such as ``"topk:0.01+natural"``) with ``memory``, ``exchange``,
+    ``layout`` and ``rules``, or a whole ``recipe``: a name, a .json file, JSON text or a dict.
+    ``optimizer``: steps it does not make (a GradScaler's skipped ones) are rolled back, and its learning
+    rate is told to memories that ask; without it every finite step is committed. ``scaler``: its loss
+    scale, so that what is remembered is unscaled. Different settings on two ranks raise UsageError on all.
     """
-    state = State(
-        model, op, recipe=recipe, memory=memory, exchange=exchange, layout=layout, rules=rules,
-        optimizer=optimizer, scaler=scaler, seed=seed, timeout=timeout, threads=threads,
-        transport=transport, group=group,
-    )  # fmt: skip
+    state = State(model, op, **options)
     try:
         model.register_comm_hook(state, state.hook)
     except RuntimeError as error:
@@ -118,7 +101,7 @@ class State:
         self._untold: Error | None = None  # what could not be raised by the pass that met it
         self._costs = Costs()
         self._step = 0
-        self._open = self._pending = False
+        self._open = self._pending = self._refused = False
         self._parts: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
         self._idle = threading.Event()
         self._idle.set()
@@ -147,14 +130,18 @@ class State:
         """The communication hook itself: returns a future of the bucket's mean."""
         if isinstance(bucket, tuple):
             raise UsageError('optimize_ddp="python_reducer" has no buckets; allowed: "ddp_optimizer"')
+        if self._dense:
+            return self._reduce_dense(bucket)
+        if self._refused and bucket.index() > 0:
+            return self._without_value(bucket.buffer())
         try:
-            return self._reduce_dense(bucket) if self._dense else self._take(bucket)
+            return self._take(bucket)
         except Error as error:
-            self._fail(error)
-            raise
-        except BaseException as error:
-            self._fail(Error(f"rank {self.rank}: {type(error).__name__}: {error}", self.rank))
-            raise
+            return self._refuse(bucket, error)
+        except Exception as error:
+            why = Error(f"rank {self.rank}: {type(error).__name__}: {error}", self.rank)
+            why.__cause__ = error
+            return self._refuse(bucket, why)
 
     # As DDP itself does it, so that the result is the same bit for bit.
     def _reduce_dense(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
@@ -170,10 +157,9 @@ class State:
         return work.get_future().then(lambda done: done.value()[0])
 
     def _take(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-        if self._untold is not None:
-            error, self._untold = self._untold, None
-            raise error
+        self._raise_untold()
         if bucket.index() == 0:
+            self._refused = False
             self._begin()
         buffer = bucket.buffer()
         try:
@@ -200,7 +186,7 @@ class State:
         groups = self._optimizer.param_groups if self._optimizer is not None else [{"lr": 1.0}]
         addresses = [p.data_ptr() for p in self._parameters] if self._plain else None
         self._method.begin(self._step, float(groups[0]["lr"]), scale, addresses)
-        self._parts, self._open = [], True
+        self._open = True
 
     # In the thread of _work: DDP's own finalisation waits for the futures meanwhile.
     def _finish(self, told_by_backward: bool) -> None:
@@ -216,7 +202,7 @@ class State:
             self._untold = self.error
             log.error("step %d: %s", self._step, self.error)
             for _, buffer in parts:
-                buffer.fill_(float("nan"))  # undefined: nobody shall train with it by mistake
+                buffer.fill_(_UNDEFINED)
         self._open = False
         self._idle.set()
         for future, buffer in parts:
@@ -241,10 +227,21 @@ class State:
         self._raise_untold()
         return done.value()
 
-    def _fail(self, error: Error) -> None:
-        self.error = error
+    # The step ends on all ranks. This pass goes on to its end without values, and then raises the error.
+    def _refuse(self, bucket: Any, error: Error) -> torch.futures.Future[torch.Tensor]:
+        self.error, self._refused = error, True
         if self._open:
             self._end_quietly(str(error))
+        if not self._tell_after_backward():
+            raise error
+        self._untold = error
+        return self._without_value(bucket.buffer())
+
+    @staticmethod
+    def _without_value(buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        future.set_result(buffer.fill_(_UNDEFINED))
+        return future
 
     def abort(self, why: str) -> None:
         """Ends the step under way on all ranks, which are told why: for one's own exceptions in a backward."""
@@ -253,12 +250,15 @@ class State:
             self._end_quietly(why)
 
     def _end_quietly(self, why: str) -> None:
-        self._parts, self._open = [], False
+        self._open = False
         try:
             self._method.abort(f"rank {self.rank}: {why}")
             self._method.finish()
         except Error:
             pass
+        parts, self._parts = self._parts, []
+        for future, buffer in parts:
+            future.set_result(buffer.fill_(_UNDEFINED))
 
     # What became of the last step is known when the next one begins, or somebody asks for the state.
     def _decide(self) -> None:
@@ -335,7 +335,9 @@ class State:
         self._closed = True
         if hasattr(self, "_jobs"):  # else it was never made
             self._jobs.put(None)
-            self._idle.wait()
+            if not self._idle.is_set():
+                self._method.abort(f"rank {self.rank} leaves")
+                self._idle.wait(self._timeout)
             self._method.close()
 
     def __del__(self) -> None:
@@ -343,6 +345,9 @@ class State:
 
     def __getstate__(self) -> Any:
         raise UsageError("a state has connections and cannot be pickled; save its state_dict()")
+
+
+attach.__signature__ = inspect.signature(State)  # type: ignore[attr-defined]
 
 
 def _sum(one: l.Stats, other: l.Stats) -> l.Stats:

@@ -33,8 +33,8 @@ def _broadcast(tensor: torch.Tensor, source: int, group: Any) -> None:
 
 class _Around:
     def __init__(
-        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, text: str,
-        seed: int, timeout: float, threads: int, transport: str, group: Any,
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, text: str, *,
+        seed: int = 0, timeout: float = 60, threads: int = 1, transport: str = "sockets", group: Any = None,
     ) -> None:  # fmt: skip
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             raise UsageError("a DistributedDataParallel, which averages gradients; allowed: the module in it")
@@ -168,6 +168,7 @@ class LocalSteps(_Around):
     The mean of the changes is the gradient of the ``outer`` optimizer on the common model (``"none"``:
     it is applied as it is); with an ``op`` the ``memory`` is "feedback" unless told. ``recipe`` names a whole method instead, such as "diloco" or "sbc2". The
     model is a plain module, rank 0's at the start. At the end of the with a round under way is ended.
+    ``seed``, ``timeout``, ``threads``, ``transport`` and ``group`` are those of ``attach``.
     """
 
     def __init__(
@@ -183,18 +184,14 @@ class LocalSteps(_Around):
         exchange: str | None = None,
         layout: str | None = None,
         rules: Iterable[str] | None = None,
-        seed: int = 0,
-        timeout: float = 60,
-        threads: int = 1,
-        transport: str = "sockets",
-        group: Any = None,
+        **running: Any,
     ) -> None:
         options = {"delay": every, "op": op, "outer": outer, "memory": memory, "exchange": exchange,
                    "layout": layout, "rules": rules}  # fmt: skip
         # What an operator leaves out of a round is owed to the next one.
         usual = {"delay": 30, "memory": "feedback"} if op is not None else {"delay": 30}
         text = recipe_text("local", recipe, options, usual)
-        super().__init__(model, optimizer, text, seed, timeout, threads, transport, group)
+        super().__init__(model, optimizer, text, **running)
 
     def finish(self) -> None:
         """Ends a round that is under way: all ranks then have the same model."""
@@ -218,7 +215,8 @@ class Gossip(_Around):
         ... gossip.step() instead of optimizer.step()
 
     ``op`` is for mixers that compress by an operator (choco, deepsqueeze). The model is a plain module,
-    rank 0's at the start.
+    rank 0's at the start. ``seed``, ``timeout``, ``threads``, ``transport`` and ``group`` are those of
+    ``attach``.
     """
 
     def __init__(
@@ -230,15 +228,11 @@ class Gossip(_Around):
         op: str | None = None,
         *,
         recipe: str | dict[str, Any] | None = None,
-        seed: int = 0,
-        timeout: float = 60,
-        threads: int = 1,
-        transport: str = "sockets",
-        group: Any = None,
+        **running: Any,
     ) -> None:
         options = {"topology": topology, "mixer": mixer, "op": op}
         text = recipe_text("gossip", recipe, options, {"mixer": "powergossip"})
-        super().__init__(model, optimizer, text, seed, timeout, threads, transport, group)
+        super().__init__(model, optimizer, text, **running)
 
     def mean(self) -> list[torch.Tensor]:
         """The mean of all ranks' models, parameter by parameter; this rank's stays. All ranks call it."""

@@ -140,6 +140,28 @@ def test_an_exception_in_backward_ends_all(run):
     assert "rank 1" in told
 
 
+def in_hook(rank, size):
+    """A parameter that the state does not know, on one rank."""
+    model = wrapped()
+    state = lc.attach(model, **TOPK)
+    train(model, rank, 2)
+    places = dict(state._places)
+    if rank == 1:
+        state._places.pop(id(model.module[2].bias))
+    with pytest.raises(lc.Error) as caught:
+        train(model, rank, 1)
+    state._places.update(places)
+    train(model, rank, 2)  # a step that failed can be made again
+    return type(caught.value).__name__, str(caught.value), flat(model)
+
+
+def test_an_exception_in_the_hook_ends_all(run):
+    (kind, told, model), (own_kind, own, other) = run(in_hook, 2)
+    assert own_kind == "UsageError" and "attach again" in own
+    assert "rank 1" in told and "attach again" in told
+    assert model == other
+
+
 def not_finite(rank, size):
     model = wrapped()
     state = lc.attach(model, **TOPK)

@@ -3,24 +3,9 @@
 # Prints one line per check and closes with "N passed, M failed".
 set -euo pipefail
 sources=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
-work=$(mktemp -d)
-trap 'rm -rf -- "$work"' EXIT
+# shellcheck source=scripts/checks.sh
+source "$sources/../scripts/checks.sh"
 unset LACONIC_LIBRARY PYTHONPATH
-passed=0
-failed=0
-
-check() { # WHAT COMMAND...
-  local what=$1
-  shift
-  if "$@" >"$work/output" 2>&1; then
-    echo "ok: $what"
-    passed=$((passed + 1))
-  else
-    echo "failed: $what"
-    cat -- "$work/output"
-    failed=$((failed + 1))
-  fi
-}
 
 builds() {
   /usr/bin/python3 -m venv --system-site-packages "$work/venv" &&

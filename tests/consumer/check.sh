@@ -5,23 +5,8 @@ set -euo pipefail
 build=$(cd -- "$1" && pwd -P)
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 sources=$(cd -- "$here/../.." && pwd -P)
-work=$(mktemp -d)
-trap 'rm -rf -- "$work"' EXIT
-passed=0
-failed=0
-
-check() { # WHAT COMMAND...
-  local what=$1
-  shift
-  if "$@" >"$work/output" 2>&1; then
-    echo "ok: $what"
-    passed=$((passed + 1))
-  else
-    echo "failed: $what"
-    cat -- "$work/output"
-    failed=$((failed + 1))
-  fi
-}
+# shellcheck source=scripts/checks.sh
+source "$sources/scripts/checks.sh"
 
 installs() {
   cmake --install "$build" --prefix "$work/prefix"

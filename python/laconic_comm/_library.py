@@ -125,6 +125,15 @@ class Stats(Sized):
     ]
 
 
+class TensorCost(Sized):
+    _fields_ = [
+        ("struct_size", size_t),
+        ("payload_bytes", c.c_uint64),
+        ("dense_bytes", c.c_uint64),
+        ("rests", c.c_int),
+    ]
+
+
 _traits = (text, [c.c_int, size_t])
 _buffer = [pointer, size_t, c.POINTER(size_t)]
 
@@ -175,6 +184,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "commit": (status_t, [pointer]),
     "rollback": (status_t, [pointer]),
     "abort": (status_t, [pointer, text]),
+    "tensor_stats": (status_t, [pointer, size_t, c.POINTER(TensorCost)]),
     "before_update": (
         status_t,
         [pointer, c.POINTER(pointer), c.POINTER(pointer), c.POINTER(Step), c.POINTER(Stats)],

@@ -123,6 +123,11 @@ class Method:
         self._call("finish", c.byref(stats))
         return stats
 
+    def tensor_cost(self, tensor: int) -> l.TensorCost:
+        cost = l.TensorCost()
+        self._call("tensor_stats", tensor, c.byref(cost))
+        return cost
+
     def commit(self) -> None:
         self._call("commit")
 

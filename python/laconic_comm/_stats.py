@@ -27,6 +27,12 @@ class Costs:
         return {"steps": self._steps, "last": _with_ratio(self._last), "total": _with_ratio(self._total)}
 
 
+def tensor_report(cost: l.TensorCost) -> dict[str, Any]:
+    payload, dense = cost.payload_bytes, cost.dense_bytes
+    ratio = dense / payload if payload else None
+    return {"payload_bytes": payload, "dense_bytes": dense, "ratio": ratio, "rests": bool(cost.rests)}
+
+
 def _with_ratio(counts: dict[str, Any]) -> dict[str, Any]:
     wire = counts["wire_bytes"]
     return {**counts, "ratio": counts["dense_bytes"] / wire if wire else None}

@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from . import _library as l
 from ._method import Method, recipe_of, recipe_text
 from ._model import DTYPES, blob_of, described, state_of, trained
-from ._stats import Costs
+from ._stats import Costs, tensor_report
 from ._transports import make_transport
 from .errors import Error, UsageError
 
@@ -88,7 +88,7 @@ class State:
             other = "Gossip" if self.recipe["mixer"] else "LocalSteps"
             raise UsageError(f"recipe '{self.recipe['name']}' averages no gradients; use lc.{other}")
         parameters = trained(model.module, getattr(model, "parameters_to_ignore", ()))
-        self._parameters = list(parameters.values())
+        self._parameters, self._names = list(parameters.values()), list(parameters)
         self._places = {id(p): i for i, p in enumerate(self._parameters)}
         self._plain = all(p.dtype == torch.float32 for p in self._parameters)
         self._group = model.process_group if group is None else group
@@ -292,6 +292,13 @@ class State:
     def stats(self) -> dict[str, Any]:
         """``{"steps", "last", "total"}``: bytes, ratio and seconds of the last step and of all."""
         return self._costs.report()
+
+    def tensor_stats(self) -> dict[str, dict[str, Any]]:
+        """What each tensor cost this rank in the last step: ``{"payload_bytes", "dense_bytes", "ratio", "rests"}``."""
+        if self._dense:
+            raise UsageError("dense gradients are the group's own; there are no bytes by tensor")
+        self._idle.wait()
+        return {name: tensor_report(self._method.tensor_cost(i)) for i, name in enumerate(self._names)}
 
     def residual_norm(self) -> float:
         """Length of what this rank still owes to the model."""

@@ -107,19 +107,21 @@ class Branches(torch.nn.Module):
 def unused(rank, size):
     model = DDP(Branches(), find_unused_parameters=True)
     state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT)
-    norms, seen = [], []
+    norms, seen, rests = [], [], []
     for step, which in enumerate(["ab", "a", "a", "b" if rank else "a"]):
         model.zero_grad(set_to_none=True)
         (model(batch(rank, step), which) ** 2).mean().backward()
         norms.append(float(state.residual("feedback/b.weight", 400).norm()))
         seen.append(grads(model))
-    return norms, seen
+        rests.append(state.tensor_stats()["b.weight"]["rests"])
+    return norms, seen, rests
 
 
 def test_unused_parameters(run):
-    (norms, seen), (_, seen_too) = run(unused, 2)
+    (norms, seen, rests), (_, seen_too, rests_too) = run(unused, 2)
     assert seen == seen_too  # also in the last step, where ranks use different ones
-    assert norms[0] > 0
+    assert rests == [False, True, True, True] and rests_too == [False, True, True, False]
+    assert norms[0] > 0 and norms == [norms[0]] * 4  # what is owed of a tensor that nobody used stays
 
 
 def several(rank, size):

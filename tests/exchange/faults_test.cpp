@@ -12,7 +12,9 @@ std::vector<Course> courses_with(const Job& job, int victim, const Fault& fault,
 
 std::vector<Job> all_of_each() {
   std::vector<Job> jobs = one_of_each(3);
+#if !defined(LACONIC_SANITIZED)
   for (const Job& job : one_of_each(4)) jobs.push_back(job);
+#endif
   return jobs;
 }
 

@@ -100,9 +100,9 @@ std::vector<Result> results_of(const Job& job, const Way* way) {
   return results;
 }
 
-// ThreadSanitizer looks at threads, not at numbers: one job of each exchange is enough for it.
+// Sanitizers look at code, not at numbers: one job of each exchange is enough for them.
 std::vector<Job> jobs_to_submit() {
-#if defined(__SANITIZE_THREAD__)
+#if defined(LACONIC_SANITIZED)
   return one_of_each(3);
 #else
   return all_jobs(3);

@@ -198,7 +198,11 @@ def main():
     options = parser.parse_args()
     options.variants = [v.strip() for v in options.variants.split(",")]
     if options.worker:
-        return work(options)
+        try:
+            return work(options)
+        except Exception as error:  # said in one sentence by whoever reads this rank's output
+            print(f"{type(error).__name__}: {error}", flush=True)
+            os._exit(1)
     # Freed blocks stay mapped, for everybody alike: page faults would hide what is compared.
     os.environ["GLIBC_TUNABLES"] = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736:glibc.malloc.top_pad=67108864"
     command = [sys.executable, os.path.abspath(__file__), "--worker", *sys.argv[1:]]

@@ -81,7 +81,8 @@ class Exchange {
   virtual void finish(const Slice& /*slice*/, std::size_t /*from*/, std::span<float> /*block*/) {}
   // Whether means of different blocks may be made by different threads.
   virtual bool parallel() const { return true; }
-  // Whether a tensor that rests on this rank keeps its memory; else it takes part with zeros.
+  // Whether commit leaves out a tensor that rests on this rank; else the exchange itself carries
+  // over what is remembered of it.
   virtual bool lets_rest() const { return true; }
   virtual void commit(const Tensors& tensors) = 0;
 

@@ -7,7 +7,7 @@ sources=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 source "$sources/../scripts/checks.sh"
 unset LACONIC_LIBRARY PYTHONPATH
 
-# What is packed is looked at, not timed: less optimisation compiles sooner.
+# What is packed is looked at, not timed.
 builds() {
   export CMAKE_ARGS=-DCMAKE_CXX_FLAGS_RELEASE=-O1
   /usr/bin/python3 -m venv --system-site-packages "$work/venv" &&

@@ -22,32 +22,60 @@ class Host {
   void exchange(std::span<const Send> sends, std::span<const Receive> receives,
                 const Deadline& deadline) {
     if (sends.empty() && receives.empty()) return;  // a single rank needs no callback
-    sends_.clear();
-    for (const Send& send : sends)
-      sends_.push_back({send.to, send.bytes.data(), send.bytes.size()});
-    receives_.clear();
-    for (const Receive& receive : receives)
-      receives_.push_back({receive.from, receive.bytes.data(), receive.bytes.size()});
-    call("exchange", deadline, [&](double seconds, const char* operation) {
+    translate(sends, receives);
+    call("exchange", [&] {
+      const auto [seconds, operation] = limit(deadline);
       return callbacks_.exchange(callbacks_.self, sends_.data(), sends_.size(), receives_.data(),
                                  receives_.size(), seconds, operation);
     });
   }
 
   void all_reduce(std::span<float> values, const Deadline& deadline) {
-    call("all_reduce_float", deadline, [&](double seconds, const char* operation) {
+    call("all_reduce_float", [&] {
+      const auto [seconds, operation] = limit(deadline);
       return callbacks_.all_reduce_float(callbacks_.self, values.data(), values.size(), seconds,
                                          operation);
     });
   }
 
+  void* start(int tag, std::span<const Send> sends, std::span<const Receive> receives) {
+    void* transfer = nullptr;
+    translate(sends, receives);
+    call("start", [&] {
+      return callbacks_.start(callbacks_.self, tag, sends_.data(), sends_.size(), receives_.data(),
+                              receives_.size(), &transfer);
+    });
+    return transfer;
+  }
+
+  bool test(void* transfer) {
+    int done = 0;
+    call("test", [&] { return callbacks_.test(callbacks_.self, transfer, &done); });
+    return done != 0;
+  }
+
+  void cancel(void* transfer) { callbacks_.cancel(callbacks_.self, transfer); }
+
  private:
-  template <class Callback>
-  void call(const char* name, const Deadline& deadline, Callback callback) {
+  void translate(std::span<const Send> sends, std::span<const Receive> receives) {
+    sends_.clear();
+    for (const Send& send : sends)
+      sends_.push_back({send.to, send.bytes.data(), send.bytes.size()});
+    receives_.clear();
+    for (const Receive& receive : receives)
+      receives_.push_back({receive.from, receive.bytes.data(), receive.bytes.size()});
+  }
+
+  std::pair<double, const char*> limit(const Deadline& deadline) {
     operation_ = deadline.operation;
-    last_error().fresh = false;
     const std::chrono::duration<double> left = deadline.at - std::chrono::steady_clock::now();
-    const int code = callback(std::max(left.count(), 0.0), operation_.c_str());
+    return {std::max(left.count(), 0.0), operation_.c_str()};
+  }
+
+  template <class Callback>
+  void call(const char* name, Callback callback) {
+    last_error().fresh = false;
+    const int code = callback();
     if (code == 0) return;
     if (last_error().fresh) throw std::runtime_error(last_error().text);
     throw std::runtime_error("callback '" + std::string(name) + "' returned " +
@@ -73,6 +101,12 @@ std::unique_ptr<Transport> transport_of(const laconic_callbacks& from) {
     callbacks.all_reduce = [host](std::span<float> values, const Deadline& deadline) {
       host->all_reduce(values, deadline);
     };
+  if (from.start)
+    callbacks.start = [host](int tag, auto sends, auto receives) {
+      return host->start(tag, sends, receives);
+    };
+  if (from.test) callbacks.test = [host](void* transfer) { return host->test(transfer); };
+  if (from.cancel) callbacks.cancel = [host](void* transfer) { host->cancel(transfer); };
   return make_callback_transport(std::move(callbacks));
 }
 

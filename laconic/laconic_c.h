@@ -291,7 +291,8 @@ LACONIC_API laconic_status laconic_recipe_check(const char* recipe);
 
 // One rank's end. It must outlive the methods made on it; several may use it if their steps do not
 // overlap. Freeing it is leaving. Whoever waits for a rank that leaves, or whose step fails, is
-// told at once; but over callbacks, which cannot be interrupted, only by the time-out.
+// told at once; but over an exchange by callback, which cannot be interrupted, only by the
+// time-out.
 typedef struct laconic_transport laconic_transport;
 
 LACONIC_API void laconic_transport_free(laconic_transport* transport);
@@ -327,6 +328,18 @@ typedef struct laconic_callbacks {
   // exchange.
   int (*all_reduce_float)(void* self, float* values, size_t count, double timeout_seconds,
                           const char* operation);
+  // All three, or NULL: messages that nobody waits for within a callback. Parts of a step then
+  // overlap, errors reach all ranks at once, and the two above are not called. `start` begins sends
+  // or receives and returns at once; *transfer is what stands for them, NULL if they are done
+  // already. Messages of different tags, 0 to 32767, never meet; those of one tag from one rank to
+  // another arrive in the order started. `test` sets *done when all is done; then, and when it
+  // fails, the transfer is gone. `cancel` takes back what is not done; it comes when the transport
+  // is freed. The memory of messages is the program's from start until their transfer is gone. A
+  // rank from which nothing can be received any more has left.
+  int (*start)(void* self, int tag, const laconic_send* sends, size_t send_count,
+               const laconic_receive* receives, size_t receive_count, void** transfer);
+  int (*test)(void* self, void* transfer, int* done);
+  void (*cancel)(void* self, void* transfer);
 } laconic_callbacks;
 
 // Copies the struct.

@@ -7,10 +7,8 @@ namespace {
 
 class DenseUnit : public Unit {
  public:
-  DenseUnit(Transport& transport, bool ordered)
-      : rank_(transport.rank()),
-        ranks_(transport.size()),
-        native_(!ordered && transport.reduces() && ranks_ > 1) {}
+  DenseUnit(Transport& transport, bool native)
+      : rank_(transport.rank()), ranks_(transport.size()), native_(native) {}
 
   void reset() override { begun_ = false; }
 
@@ -32,6 +30,8 @@ class DenseUnit : public Unit {
     const float* sum = values_.data() + begin_[place] + from;
     for (std::size_t i = 0; i < block.size(); ++i) block[i] = weight * sum[i];
   }
+
+  std::uint32_t inputs() const override { return native_ ? 0 : sum_.hash(); }
 
  private:
   // The slices one after the other: an array of its own, which may be the transport's for a while
@@ -68,15 +68,15 @@ class DenseUnit : public Unit {
 class Dense : public Exchange {
  public:
   Dense(const Setup& setup, const Args& args)
-      : setup_(setup), ordered_(args.text("order") == "ordered") {
+      : setup_(setup), native_(args.text("order") == "any" && setup.transport.reduces()) {
     require_identity(setup_, "dense");
   }
 
   const Plan& plan_at(std::uint64_t) const override { return setup_.plan; }
   std::unique_ptr<Unit> make_unit() override {
-    return std::make_unique<DenseUnit>(setup_.transport, ordered_);
+    return std::make_unique<DenseUnit>(setup_.transport, native_);
   }
-  bool framed() const override { return false; }
+  bool framed() const override { return !native_; }
   void begin(const StepInfo&) override {}
   void commit(const Tensors&) override {}
   double residual_norm() const override { return 0; }
@@ -85,7 +85,7 @@ class Dense : public Exchange {
 
  private:
   Setup setup_;
-  bool ordered_;
+  bool native_;  // by the transport's own all-reduce
 };
 
 const RegisterExchange dense{{

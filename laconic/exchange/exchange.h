@@ -47,7 +47,7 @@ class Unit {
   // Writes the mean of what all ranks sent of slices[place], entries `from` and after it.
   virtual void mean(const Step& step, std::size_t place, std::size_t from,
                     std::span<float> block) = 0;
-  // A hash of all that the mean is made of, equal on all ranks; 0 where no frame carried it.
+  // A hash of all that the mean is made of, equal on all ranks; 0 where no checksum did.
   virtual std::uint32_t inputs() const { return 0; }
 };
 
@@ -68,8 +68,8 @@ class Exchange {
 
   virtual const Plan& plan_at(std::uint64_t step) const = 0;
   virtual std::unique_ptr<Unit> make_unit() = 0;
-  // Whether frames carry all that means are made of: their checksums then prove that ranks got the
-  // same, and the vote need not wait for the means.
+  // Whether all that means are made of travels with checksums, in frames or with sums: they then
+  // prove that ranks got the same, and the vote need not wait for the means.
   virtual bool framed() const { return true; }
 
   // Before the first unit of a step. `info.ranks` is right.

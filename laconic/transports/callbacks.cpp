@@ -1,4 +1,4 @@
-// callbacks: exchange handed to the host.
+// callbacks: exchange handed to the host, or its messages under a messenger.
 #include "laconic/transports/callbacks.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "laconic/transports/attempts.h"
 #include "laconic/transports/head.h"
+#include "laconic/transports/host_wire.h"
 
 namespace laconic {
 namespace {
@@ -208,8 +209,13 @@ std::unique_ptr<Transport> make_callback_transport(Callbacks callbacks) {
   if (callbacks.size < 1 || callbacks.rank < 0 || callbacks.rank >= callbacks.size)
     throw UsageError("rank " + std::to_string(callbacks.rank) + " of " +
                      std::to_string(callbacks.size) + "; allowed: 0 to size - 1, size at least 1");
+  if (callbacks.start && callbacks.test && callbacks.cancel)
+    return std::make_unique<Messenger<host::Wire>>(
+        std::make_unique<host::Wire>(std::move(callbacks)));
+  if (callbacks.start || callbacks.test || callbacks.cancel)
+    throw UsageError("a callback transport needs all of 'start', 'test' and 'cancel', or none");
   if (!callbacks.exchange && callbacks.size > 1)
-    throw UsageError("a callback transport needs 'exchange'");
+    throw UsageError("a callback transport needs 'exchange', or 'start', 'test' and 'cancel'");
   return std::make_unique<CallbackTransport>(std::move(callbacks));
 }
 

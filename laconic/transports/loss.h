@@ -5,14 +5,24 @@
 
 namespace laconic {
 
-// Whom rank `rank` of `size` really waits for when it waits for `peer`: the last of those who wait
-// for each other. needs(r) is the one that rank r waits for, kNobody if it waits for none.
+// For whom a rank waits, and for what of it: its first message that is missing. Who could not go on
+// because of another needs it with no tag.
+struct Need {
+  int rank = kNobody;
+  Tag tag = {};
+};
+
+// Whom rank `rank` of `size` really waits for when it waits for `peer` under a tag: the last of
+// those who wait for each other. needs(r) is what rank r waits for. One that waits for something
+// later than what is missing of it believes that it has sent that: the chain ends there, though
+// others wait for each other in a circle.
 template <class Needs>
-int lost_behind(int peer, int rank, int size, Needs needs) {
+int lost_behind(int peer, Tag tag, int rank, int size, Needs needs) {
   for (int steps = 0; steps < size; ++steps) {
-    const int next = needs(peer);
-    if (next == kNobody || next == rank) break;
-    peer = next;
+    const Need next = needs(peer);
+    if (next.rank == kNobody || next.rank == rank || next.tag > tag) break;
+    peer = next.rank;
+    if (next.tag != Tag{}) tag = next.tag;
   }
   return peer;
 }

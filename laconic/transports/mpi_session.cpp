@@ -33,7 +33,7 @@ int drain_all(MPI_Comm, int, void*, void*) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience);
   const std::lock_guard lock(graveyard().mutex);
   for (auto& wire : graveyard().wires) {
-    mpi::Patience patience;
+    Patience patience;
     bool drained = wire->drained();
     while (!drained && std::chrono::steady_clock::now() < until) {
       patience.pause(std::chrono::steady_clock::time_point::max());

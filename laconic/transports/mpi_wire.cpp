@@ -2,7 +2,6 @@
 #include "laconic/transports/mpi_wire.h"
 
 #include <algorithm>
-#include <thread>
 
 namespace laconic::mpi {
 namespace {
@@ -33,10 +32,6 @@ std::size_t pieces_of(const Head& head, int from) {
 
 }  // namespace
 
-std::uint64_t sequence_of(std::uint32_t number, std::uint32_t piece_bytes) {
-  return std::uint64_t{piece_bytes} << 32 | number;
-}
-
 void check(int code, const std::string& what, int rank) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
@@ -46,13 +41,8 @@ void check(int code, const std::string& what, int rank) {
   throw TransportError(what + ": " + std::string(text, static_cast<std::size_t>(length)), rank);
 }
 
-void Patience::pause(Clock::time_point until) {
-  if (++times_ <= 50) return std::this_thread::yield();
-  std::this_thread::sleep_until(std::min(until, Clock::now() + sleep_));
-  sleep_ = std::min(2 * sleep_, std::chrono::microseconds(50));
-}
-
-Wire::Wire(MPI_Comm of, double timeout_seconds) {
+Wire::Wire(MPI_Comm of, double timeout_seconds, std::uint32_t piece_bytes)
+    : piece_bytes_(piece_bytes) {
   const Deadline deadline = Deadline::in(timeout_seconds, "connecting");
   MPI_Request request;
   check(MPI_Comm_idup(of, &comm_, &request), "MPI_Comm_idup");
@@ -69,6 +59,34 @@ Wire::Wire(MPI_Comm of, double timeout_seconds) {
   check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   gone_.resize(static_cast<std::size_t>(size_));
   gone_[static_cast<std::size_t>(rank_)] = true;
+  numbers_.resize(gone_.size());
+  int level = MPI_THREAD_SINGLE;
+  check(MPI_Query_thread(&level), "MPI_Query_thread");
+  any_thread_ = level >= MPI_THREAD_SERIALIZED;
+}
+
+void Wire::require_thread() const {
+  int is_main = 1;
+  if (!any_thread_) MPI_Is_thread_main(&is_main);
+  if (!is_main)
+    throw UsageError(
+        "the host has started MPI for its main thread alone: start it with "
+        "MPI_THREAD_SERIALIZED");
+}
+
+std::uint64_t Wire::next_sequence(int to) {
+  return std::uint64_t{piece_bytes_} << 32 | numbers_[static_cast<std::size_t>(to)]++;
+}
+
+bool Wire::done(Request& request, int peer, bool sends, std::string_view operation) const {
+  int is_done = 0;
+  const int code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+  if (code != MPI_SUCCESS)
+    check(code,
+          (sends ? "sending to rank " : "receiving from rank ") + std::to_string(peer) + " (" +
+              std::string(operation) + ")",
+          peer);
+  return is_done != 0;
 }
 
 void Wire::send(int to, const Head& head, ByteView rides) {

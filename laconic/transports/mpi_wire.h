@@ -3,47 +3,23 @@
 
 #include <mpi.h>
 
-#include <memory>
-#include <optional>
-
-#include "laconic/transports/head.h"
+#include "laconic/transports/messenger.h"
 
 namespace laconic::mpi {
-
-// Messages up to this ride with their heads: MPIs send so little without asking the receiver.
-constexpr std::uint64_t kRidesAlong = 4000 - kMessageHead;
 
 // Throws TransportError unless the code is MPI_SUCCESS.
 void check(int code, const std::string& what, int rank = kNobody);
 
-// Pauses between two questions: first only lets others run, then sleeps up to 50 us, so that a
-// waiting rank leaves its core to those that work.
-class Patience {
- public:
-  void pause(std::chrono::steady_clock::time_point until);
-
- private:
-  int times_ = 0;
-  std::chrono::microseconds sleep_{1};
-};
-
-// Requests that fly, and what they read and write, where nobody waits for them any more.
-struct Orphan {
-  std::vector<MPI_Request> requests;
-  std::vector<Buffer> buffers;
-  std::shared_ptr<const void> owner;
-};
-
-struct Arrived {
-  int from;
-  Head head;
-  ByteView rides;  // the bytes of a short message, until the next question
-};
-
 class Wire {
  public:
+  using Request = MPI_Request;
+  using Orphan = laconic::Orphan<Request>;
+  static inline const Request kNoRequest = MPI_REQUEST_NULL;
+  // Messages up to this ride with their heads: MPIs send so little without asking the receiver.
+  static constexpr std::uint64_t kRidesAlong = 4000 - kMessageHead;
+
   // A duplicate of a communicator: no message of the host can meet one of ours.
-  Wire(MPI_Comm of, double timeout_seconds);
+  Wire(MPI_Comm of, double timeout_seconds, std::uint32_t piece_bytes);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -55,10 +31,18 @@ class Wire {
   // The next head that has arrived, heads of one rank in the order sent.
   std::optional<Arrived> receive();
 
+  // Throws UsageError where MPI may not be called from this thread.
+  void require_thread() const;
+
+  // For the head of the next payload to a rank: its number among those to the same rank, and the
+  // size of its pieces.
+  std::uint64_t next_sequence(int to);
   // Starts a payload. Room for the requests is made first: none is lost should memory end.
   void send_payload(int to, ByteView bytes, const Head& head, std::vector<MPI_Request>& requests);
   void receive_payload(int from, std::span<std::uint8_t> bytes, const Head& head,
                        std::vector<MPI_Request>& requests);
+  // Whether a request is done, which it then is no more.
+  bool done(Request& request, int peer, bool sends, std::string_view operation) const;
   // Receives a payload nobody wants.
   void waste_payload(int from, const Head& head);
 
@@ -88,12 +72,11 @@ class Wire {
   int incoming_from_ = kNobody;
   Buffer arrived_;
   std::vector<Orphan> orphans_;
-  std::vector<bool> gone_;  // by rank: has said that it leaves
+  std::vector<bool> gone_;              // by rank: has said that it leaves
+  std::vector<std::uint32_t> numbers_;  // by rank: of the next payload to it
+  std::uint32_t piece_bytes_;
+  bool any_thread_ = true;
 };
-
-// What a head's sequence is made of: the number of the payload among those to the same rank, and
-// the sender's size of pieces.
-std::uint64_t sequence_of(std::uint32_t number, std::uint32_t piece_bytes);
 
 // Keeps a wire that is no longer used until MPI ends, when all ranks take in what is still on its
 // way: MPI wants every message received.

@@ -3,18 +3,20 @@
 
 #include <set>
 
-#include "laconic/transports/loss.h"
-
 namespace laconic {
 
 using Clock = std::chrono::steady_clock;
 
-void Peers::waits(int from, std::uint64_t whom) {
-  needs_[at(from)] = whom < needs_.size() ? static_cast<int>(whom) : kNobody;
+void Peers::waits(int from, const Tag& tag, std::uint64_t whom) {
+  Need& need = needs_[at(from)];
+  if (whom >= needs_.size())
+    need = {};
+  else if (need.rank == kNobody || tag < need.tag)
+    need = {static_cast<int>(whom), tag};
 }
 
-int Peers::behind(int peer) const {
-  return lost_behind(peer, rank_, static_cast<int>(needs_.size()),
+int Peers::behind(int peer, const Tag& tag) const {
+  return lost_behind(peer, tag, rank_, static_cast<int>(needs_.size()),
                      [&](int of) { return needs_[at(of)]; });
 }
 
@@ -22,7 +24,7 @@ void Peers::check_left(const Awaited& awaited, std::string_view operation) {
   for (const auto* ranks : {&awaited.senders, &awaited.receivers})
     for (const int peer : *ranks)
       if (has_left(peer)) {
-        blames_ = behind(peer);
+        blames_ = behind(peer, awaited.tag);
         throw lost_error({.lost = blames_,
                           .left = has_left(blames_),
                           .peer = peer,
@@ -37,7 +39,7 @@ TransportError Peers::lost(const Awaited& awaited, const Deadline& deadline) {
   const std::string what =
       (awaited.senders.empty() ? "to receive " : "to send ") + deadline.within();
   std::set<int> lost;
-  for (const int rank : ranks) lost.insert(behind(rank));
+  for (const int rank : ranks) lost.insert(behind(rank, awaited.tag));
   blames_ = lost.empty() ? kNobody : *lost.begin();
   if (lost.size() == 1)
     return lost_error({.lost = blames_,
@@ -55,7 +57,8 @@ TransportError Peers::lost(const Awaited& awaited, const Deadline& deadline) {
 }
 
 Clock::time_point Peers::late_at(Clock::time_point began, Clock::time_point due) const {
-  if (std::ranges::any_of(needs_, [](int peer) { return peer != kNobody; })) return began;
+  if (std::ranges::any_of(needs_, [](const Need& need) { return need.rank != kNobody; }))
+    return began;
   return due - std::min<Clock::duration>(std::chrono::seconds(5), (due - began) / 2);
 }
 

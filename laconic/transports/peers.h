@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
-#include "laconic/exchange/transport.h"
+#include "laconic/transports/loss.h"
 
 namespace laconic {
 
 // For whom a transfer waits: to send, and to receive.
 struct Awaited {
-  std::vector<int> senders, receivers;
+  Tag tag;
+  std::vector<int> senders = {}, receivers = {};
 
   bool none() const { return senders.empty() && receivers.empty(); }
   const std::vector<int>& first() const { return senders.empty() ? receivers : senders; }
@@ -19,11 +20,12 @@ struct Awaited {
 class Peers {
  public:
   Peers(int rank, int size)
-      : rank_(rank), left_(static_cast<std::size_t>(size)), needs_(left_.size(), kNobody) {}
+      : rank_(rank), left_(static_cast<std::size_t>(size)), needs_(left_.size()) {}
 
-  void heard_of(int from) { needs_[at(from)] = kNobody; }
-  // It has said for whom it waits. What is no rank is nobody.
-  void waits(int from, std::uint64_t whom);
+  void heard_of(int from) { needs_[at(from)] = {}; }
+  // It has said for whom it waits under a tag. What is no rank is nobody; else the first tag
+  // counts.
+  void waits(int from, const Tag& tag, std::uint64_t whom);
   void leaves(int from) { left_[at(from)] = true; }
   bool has_left(int rank) const { return left_[at(rank)]; }
   bool any_left() const { return std::ranges::count(left_, true) > 0; }
@@ -44,12 +46,12 @@ class Peers {
 
  private:
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-  int behind(int peer) const;
+  int behind(int peer, const Tag& tag) const;
 
   int rank_;
   std::vector<bool> left_;  // by rank
   // By rank: for whom it has said to wait, or could not go on; not since it was heard of again.
-  std::vector<int> needs_;
+  std::vector<Need> needs_;
   int blames_ = kNobody;
 };
 

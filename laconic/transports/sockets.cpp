@@ -429,7 +429,7 @@ class Sockets : public Transport, private sockets::Listener {
   }
 
   void hear_told(int from, const Head& head, ByteView rides) override {
-    peers_.heard_of(from);
+    if (head.kind != Head::Kind::report) peers_.heard_of(from);
     news_ = true;
     switch (head.kind) {
       case Head::Kind::abort:
@@ -440,7 +440,7 @@ class Sockets : public Transport, private sockets::Listener {
         peers_.leaves(from);
         [[fallthrough]];
       default:
-        peers_.waits(from, head.sequence);
+        peers_.waits(from, head.tag, head.sequence);
     }
   }
 
@@ -511,7 +511,7 @@ class Sockets : public Transport, private sockets::Listener {
 
   static Awaited awaited(Transfer& transfer) {
     const auto& flight = transfer.state<Flight>();
-    Awaited awaited;
+    Awaited awaited{transfer.tag()};
     for (std::size_t i = 0; i < flight.ins.size(); ++i)
       if (flight.ins[i] != Flight::In::there) awaited.senders.push_back(transfer.receives[i].from);
     for (std::size_t i = 0; i < flight.outs.size(); ++i)

@@ -24,6 +24,23 @@ struct Copied : Message {
   std::array<std::uint8_t, kShort> data;
 };
 
+// Without whom a rank cannot go on: read by those it holds up, whatever else they have locked.
+class Needed {
+ public:
+  void set(const Need& need) {
+    const std::lock_guard lock(mutex_);
+    need_ = need;
+  }
+  Need get() const {
+    const std::lock_guard lock(mutex_);
+    return need_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Need need_;
+};
+
 // Where a rank is reached and waits. All but the last two are guarded by its mutex.
 struct Place {
   std::mutex mutex;
@@ -39,10 +56,9 @@ struct Place {
   }
 
   Attempts attempts;
-  bool news = false;       // something has happened since the last idle
-  int awaited = kAnybody;  // who alone can make news
-  // Without whom the rank cannot go on, or could not when it failed: read by those it holds up.
-  std::atomic<int> needs = kNobody;
+  bool news = false;               // something has happened since the last idle
+  int awaited = kAnybody;          // who alone can make news
+  Needed needs;                    // or needed when it failed
   std::atomic<bool> left = false;  // will never answer again
 
   // Others' changes than the awaited one's wake nobody up: with 256 ranks that all talk to each
@@ -83,7 +99,7 @@ class Threads : public Transport {
 
   ~Threads() override {
     cancel_all();
-    mine().needs = blames_;  // else it is itself who is lost
+    mine().needs.set(blames_);  // else it is itself who is lost
     mine().left = true;
     for (Place& place : group_->places) {
       const std::lock_guard lock(place.mutex);
@@ -110,7 +126,7 @@ class Threads : public Transport {
 
   void idle(std::chrono::steady_clock::time_point until) override {
     std::unique_lock lock(mine().mutex);
-    if (tested_ > 0) mine().needs = waits_for_;
+    if (tested_ > 0) mine().needs.set(waits_for_);
     mine().changed.wait_until(lock, until, [&] { return mine().news; });
     mine().news = false;
     tested_ = 0;
@@ -125,8 +141,9 @@ class Threads : public Transport {
     std::unique_lock lock(mine().mutex);
     const Outstanding of = outstanding(transfer);
     lock.unlock();
-    const TransportError error = failure(of, " " + deadline.within(), deadline.operation);
-    mine().needs = blames_ = error.rank();
+    const TransportError error =
+        failure(of, transfer.tag(), " " + deadline.within(), deadline.operation);
+    blame({error.rank(), transfer.tag()});
     return error;
   }
 
@@ -136,7 +153,7 @@ class Threads : public Transport {
       const std::lock_guard lock(mine().mutex);
       mine().attempts.require_open(transfer.tag().attempt);
     }
-    mine().needs = blames_ = kNobody;
+    blame({});
     auto& flight = transfer.state<Flight>();
     flight.received.assign(transfer.receives.size(), false);
     flight.unreceived = transfer.receives.size();
@@ -164,7 +181,7 @@ class Threads : public Transport {
     copy(transfer, flight);
     const std::lock_guard lock(mine().mutex);
     if (flight.unreceived == 0 && flight.unsent == 0) {
-      mine().needs = kNobody;
+      mine().needs.set({});
       return true;
     }
     const Outstanding of = outstanding(transfer);
@@ -172,13 +189,13 @@ class Threads : public Transport {
       mine().attempts.check(transfer.tag().attempt);
       // What it posted before it left counts: it may have come since `find` looked.
       if (at(of.peer).left && !(of.sends && mine().posted.has(of.peer, transfer.tag())))
-        throw failure(of, "", transfer.operation);
+        throw failure(of, transfer.tag(), "", transfer.operation);
     } catch (const TransportError& error) {
-      mine().needs = blames_ = error.rank();
+      blame({error.rank(), transfer.tag()});
       throw;
     }
+    if (tested_ == 0 || transfer.tag() < waits_for_.tag) waits_for_ = {of.peer, transfer.tag()};
     mine().awaited = tested_++ == 0 ? of.peer : kAnybody;
-    waits_for_ = of.peer;
     return false;
   }
 
@@ -320,10 +337,15 @@ class Threads : public Transport {
                                      : Outstanding{transfer.receives.front().from, true};
   }
 
-  TransportError failure(const Outstanding& of, const std::string& when,
+  void blame(const Need& need) {
+    blames_ = need;
+    mine().needs.set(need);
+  }
+
+  TransportError failure(const Outstanding& of, const Tag& tag, const std::string& when,
                          std::string_view operation) const {
     const int lost =
-        lost_behind(of.peer, rank_, size(), [&](int rank) { return at(rank).needs.load(); });
+        lost_behind(of.peer, tag, rank_, size(), [&](int rank) { return at(rank).needs.get(); });
     return lost_error({.lost = lost,
                        .left = at(lost).left,
                        .peer = of.peer,
@@ -336,8 +358,8 @@ class Threads : public Transport {
   int rank_;
   // What was tested since the last idle: how many transfers, and for whom the last of them waits.
   std::size_t tested_ = 0;
-  int waits_for_ = kNobody;
-  int blames_ = kNobody;  // whose fault the last error was; others need not blame this rank for it
+  Need waits_for_;
+  Need blames_;  // whose fault the last error was; others need not blame this rank for it
 };
 
 const RegisterTransport threads{{

@@ -242,9 +242,12 @@ void test_average(void) {
   check_all_equal(results);
   run_on_hub(average_with_feedback, &results);
   check_all_equal(results);
+  run_by_post(average_with_feedback, &results);
+  check_all_equal(results);
   run_in_group(average_with_feedback, &results);
   check_all_equal(results);
   run_in_group(average_nan, NULL);
   run_in_group(average_by_recipe, &results);
   run_in_group(average_without_rank_3, NULL);
+  run_by_post(average_without_rank_3, NULL);
 }

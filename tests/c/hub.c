@@ -99,7 +99,7 @@ static void hub_close(Hub* hub) {
   pthread_mutex_destroy(&hub->mutex);
 }
 
-static void run(Rank ranks[], void* (*work)(void* rank), void* common) {
+void run_ranks(Rank ranks[], void* (*work)(void* rank), void* common) {
   pthread_t threads[RANKS];
   pthread_barrier_t barrier;
   pthread_barrier_init(&barrier, NULL, RANKS);
@@ -131,7 +131,7 @@ void run_on_hub(void* (*work)(void* rank), void* common) {
     ranks[i].callbacks = callbacks;
     CHECK_OK(laconic_transport_from_callbacks(&callbacks, &ranks[i].transport));
   }
-  run(ranks, work, common);
+  run_ranks(ranks, work, common);
   hub_close(&hub);
 }
 
@@ -143,5 +143,5 @@ void run_in_group(void* (*work)(void* rank), void* common) {
   for (int i = 0; i < RANKS; ++i)
     CHECK_OK(laconic_thread_group_transport(group, i, &ranks[i].transport));
   laconic_thread_group_free(group);  // its ends go on
-  run(ranks, work, common);
+  run_ranks(ranks, work, common);
 }

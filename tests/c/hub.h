@@ -36,6 +36,8 @@ typedef struct Rank {
   void* common;                 // what they share
 } Rank;
 
-// Run `work` as RANKS threads over the hub and over a thread group.
+// Run `work` as RANKS threads over the hub, by post (post.c), and over a thread group.
+void run_ranks(Rank ranks[], void* (*work)(void* rank), void* common);
 void run_on_hub(void* (*work)(void* rank), void* common);
+void run_by_post(void* (*work)(void* rank), void* common);
 void run_in_group(void* (*work)(void* rank), void* common);

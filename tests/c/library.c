@@ -19,7 +19,7 @@ static void layouts(void) {
   CHECK(sizeof(laconic_frame_info) == 128 && offsetof(laconic_frame_info, crc) == 120);
   CHECK(sizeof(laconic_section) == 64 && offsetof(laconic_section, rests) == 60);
   CHECK(sizeof(laconic_send) == 24 && sizeof(laconic_receive) == 24);
-  CHECK(sizeof(laconic_callbacks) == 40 && offsetof(laconic_callbacks, all_reduce_float) == 32);
+  CHECK(sizeof(laconic_callbacks) == 64 && offsetof(laconic_callbacks, all_reduce_float) == 32);
   CHECK(sizeof(laconic_tensor) == 24);
   CHECK(sizeof(laconic_method_options) == 72 && offsetof(laconic_method_options, unit_bytes) == 64);
   CHECK(sizeof(laconic_step) == 48 && offsetof(laconic_step, momentum) == 40);

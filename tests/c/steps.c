@@ -312,6 +312,9 @@ void test_steps(void) {
   }
   int engine = LACONIC_ENGINE_THREAD;
   run_on_hub(overlap, &engine);
+  run_by_post(overlap, &engine);
+  run_by_post(wait_a_while, &engine);
+  run_by_post(abort_and_retry, NULL);
   run_in_group(undo, NULL);
   run_in_group(count_and_settle, NULL);
   run_in_group(abort_and_retry, NULL);

@@ -154,8 +154,9 @@ TEST(Exchange, CountsTheBytesThatReallyCross) {
           make_aggregator("dense", {.transport = transport, .model = kModel, .plan = plain});
       const double ring = 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(count_of(kModel));
       const StepStats of_dense = dense->average(gradient, {});
+      // To and from the owner of each part; each with its checksum.
       EXPECT_NEAR(static_cast<double>(of_dense.traffic_bytes - of_dense.vote_bytes -
-                                      2 * others * kMessageHead),
+                                      2 * others * (2 * kMessageHead + 4)),
                   ring, 4 * ranks);
     }));
   }

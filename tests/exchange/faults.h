@@ -101,9 +101,9 @@ struct Count {
 };
 
 // All that are not in doubt and were not lost have made the same steps with the same means; memory
-// is that of these steps. With frames it is also what it would be without the fault.
+// is that of these steps. Both are what they would be without the fault.
 inline void expect_one_course(const std::vector<Course>& right, const std::vector<Course>& courses,
-                              int victim, bool lost, bool framed, Count& count) {
+                              int victim, bool lost, Count& count) {
   const Course* first = nullptr;
   for (int rank = 0; rank < static_cast<int>(courses.size()); ++rank) {
     const Course& course = courses[static_cast<std::size_t>(rank)];
@@ -112,7 +112,6 @@ inline void expect_one_course(const std::vector<Course>& right, const std::vecto
     if (!first) first = &course;
     EXPECT_EQ(course.means, first->means) << "rank " << rank << ": " << course.sentence;
     ASSERT_EQ(course.states.size(), course.means.size() + 1);
-    if (!framed) continue;
     for (std::size_t i = 0; i < course.states.size(); ++i)
       EXPECT_EQ(course.states[i], right[static_cast<std::size_t>(rank)].states[i]) << rank;
     for (std::size_t i = 0; i < course.means.size(); ++i)
@@ -133,10 +132,6 @@ inline void expect_settled(const std::vector<Course>& right, const std::vector<C
     if (static_cast<int>(rank) != victim) {
       EXPECT_EQ(courses[rank].settled, right[rank].states[steps]) << "rank " << rank;
     }
-}
-
-inline bool is_framed(const Job& job) {
-  return job.exchange != "dense" && job.exchange != "summed" && job.exchange != "powersgd";
 }
 
 }  // namespace laconic::testing

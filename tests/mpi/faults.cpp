@@ -71,7 +71,7 @@ TEST(MpiFaults, ADamagedMessageLeavesAllRanksAlike) {
         if (!doubt) {
           EXPECT_EQ(rank.steps, kSteps);
         }
-        if (is_framed(job) && rank.noticed) {
+        if (rank.noticed) {
           EXPECT_EQ(rank.culprit, victim) << course.sentence;
         }
       }

@@ -43,9 +43,9 @@ TEST(SocketsFaults, ADamagedMessageLeavesAllRanksAlike) {
        cases({Fault::Kind::corrupt, Fault::Kind::truncate, Fault::Kind::stale}, 8, 20)) {
     SCOPED_TRACE(one.text());
     const auto courses = run(one, 2, 3600);
-    expect_one_course(reference(one.job), courses, one.victim, false, is_framed(one.job), count);
+    expect_one_course(reference(one.job), courses, one.victim, false, count);
     for (const Course& course : courses)
-      if (is_framed(one.job) && !course.sentence.empty()) {
+      if (!course.sentence.empty()) {
         EXPECT_EQ(course.culprit, one.victim) << course.sentence;
       }
   }
@@ -59,7 +59,7 @@ TEST(SocketsFaults, ARankThatDiesLeavesTheOthersAlike) {
   for (const Case& one : cases({Fault::Kind::kill}, 12, 12)) {
     SCOPED_TRACE(one.text());
     const auto courses = run(one, 0, 3600);
-    expect_one_course(reference(one.job), courses, one.victim, true, true, count);
+    expect_one_course(reference(one.job), courses, one.victim, true, count);
     for (int rank = 0; rank < one.job.ranks; ++rank) {
       const Course& course = courses[static_cast<std::size_t>(rank)];
       if (rank != one.victim && course.over) {
@@ -81,7 +81,7 @@ TEST(SocketsFaults, ARankThatFallsSilentIsNamed) {
     threads.emplace_back([&] {
       SCOPED_TRACE(one.text());
       const auto courses = run(one, 0, 4);
-      expect_one_course(reference(one.job), courses, one.victim, true, true, count);
+      expect_one_course(reference(one.job), courses, one.victim, true, count);
       for (int rank = 0; rank < one.job.ranks; ++rank) {
         const Course& course = courses[static_cast<std::size_t>(rank)];
         if (rank != one.victim && course.over) {

@@ -43,11 +43,41 @@ std::unique_ptr<Transport> through_callbacks(std::unique_ptr<Transport> inner) {
                                   .all_reduce = {}});
 }
 
+// The same by messages that are started and asked after, each as a transfer of its own.
+std::unique_ptr<Transport> through_messages(std::unique_ptr<Transport> inner) {
+  const int rank = inner->rank(), size = inner->size();
+  const std::uint64_t attempt = inner->open_attempt();
+  const std::shared_ptr<Transport> shared = std::move(inner);
+  return make_callback_transport(
+      {.rank = rank,
+       .size = size,
+       .exchange = {},
+       .all_reduce = {},
+       .start =
+           [attempt, shared](int tag, auto sends, auto receives) {
+             auto transfer = std::make_unique<Transfer>();
+             transfer->sends.assign(sends.begin(), sends.end());
+             transfer->receives.assign(receives.begin(), receives.end());
+             shared->start({.attempt = attempt, .unit = static_cast<std::uint32_t>(tag)},
+                           *transfer);
+             return static_cast<void*>(transfer.release());
+           },
+       .test =
+           [shared](void* handle) {
+             std::unique_ptr<Transfer> transfer(static_cast<Transfer*>(handle));
+             if (shared->test(*transfer)) return true;
+             static_cast<void>(transfer.release());
+             return false;
+           },
+       .cancel = [](void* handle) { delete static_cast<Transfer*>(handle); }});
+}
+
 const Link kLink{.latency_seconds = 1e-3, .bits_per_second = 1e6};
 
 const Kind kKinds[] = {
     {"threads", make_thread_transports},
     {"callbacks", [](int size) { return wrapped(size, through_callbacks); }},
+    {"messages", [](int size) { return wrapped(size, through_messages); }},
     {"modelled",
      [](int size) {
        return wrapped(size, [](auto inner) {

@@ -175,7 +175,7 @@ def operator(spec):
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
     }
     if name == "randomk":
-        return Randomk(float(words[0]), "unscaled" in words), nothing
+        return Randomk(float(words[0]), "unscaled" in words, "own" in words), nothing
     return known[spec]
 
 
@@ -192,12 +192,13 @@ class Drawn:
 class Randomk(Drawn):
     """Positions are those of docs/frame.md."""
 
-    def __init__(self, density, unscaled):
-        self.density, self.unscaled = density, unscaled
+    def __init__(self, density, unscaled, of_rank):
+        self.density, self.unscaled, self.of_rank = density, unscaled, of_rank
 
     def __call__(self, x):
         k = share(self.density, x.size)
-        key = laconic_reference.fork(self.common, self.first)
+        key = laconic_reference.fork(self.own, 2**64 - 1) if self.of_rank else self.common
+        key = laconic_reference.fork(key, self.first)
         at = list(laconic_reference.drawn_positions(key, x.size, k))
         return keep(x, at) * (1 if self.unscaled else x.size / k)
 
@@ -230,7 +231,8 @@ class NoMemory:
     def after(self, a, c):
         pass
 
-    def mean(self, c):
+    def part(self, c):
+        """What this rank puts into the mean."""
         return c
 
 
@@ -273,11 +275,47 @@ class Gmc(NoMemory):
         self.e = a - c
 
 
+class Ef21(NoMemory):
+    """Richtarik et al., algorithm 2; with a < 1 Fatkhullin et al., algorithm 1 (EF21-SGDM)."""
+
+    def __init__(self, count, a=1.0):
+        self.h, self.v, self.a = np.zeros(count), None, a
+
+    def before(self, g, told):
+        self.v = g if self.v is None else (1 - self.a) * self.v + self.a * g
+        return self.v - self.h
+
+    def after(self, a, c):
+        self.h = self.h + c
+
+    def part(self, c):
+        return self.h
+
+
+class EControl(NoMemory):
+    """Gao et al., algorithm 2, from h = 0."""
+
+    def __init__(self, count, a=0.1):
+        self.h, self.e, self.a = np.zeros(count), np.zeros(count), a
+
+    def before(self, g, told):
+        self.ahead = g - self.h
+        return self.a * self.e + self.ahead
+
+    def after(self, a, c):
+        self.e = self.e + self.ahead - c
+        self.h = self.h + c
+
+    def part(self, c):
+        return self.h
+
+
 def memory(spec, count):
     name, _, rest = spec.partition(":")
     first = rest.split(",")[0]
+    first = first.removeprefix("momentum=")
     numbers = [float(first)] if first and "=" not in first else []
-    kinds = {"feedback": Feedback, "dgc": Dgc, "gmc": Gmc}
+    kinds = {"feedback": Feedback, "dgc": Dgc, "gmc": Gmc, "ef21": Ef21, "econtrol": EControl}
     return NoMemory() if name == "none" else kinds[name](count, *numbers)
 
 
@@ -336,7 +374,7 @@ class Averaging:
                 x = m.before(g[a:b], {**told, "w": told["w"][a:b]})
                 c = self.up_leg(spec, x, step, rank, a, b, heard)
                 m.after(x, c)
-                total[a:b] += c
+                total[a:b] += m.part(c)
         if self.down:  # sums travel back (Horvath et al., algorithm 1)
             for m, (a, b) in zip(self.down, self.slices):
                 x = m.before(total[a:b], told)
@@ -386,7 +424,7 @@ def matrix_shape(shape):
 
 
 class PowerSgd:
-    """Vogels et al., algorithm 1 and 2. `starts` are the right factors before the first step, by tensor."""
+    """Vogels et al., algorithms 1 and 2. `starts` are the right factors before the first step, by tensor."""
 
     def __init__(self, recipe, shapes, ranks, seed, starts):
         self.ranks, self.shapes = ranks, shapes

@@ -230,9 +230,9 @@ def mixer_of(recipe, ranks, all_ranks):
     if name == "dpsgd":
         return m.Dpsgd(*numbers), False
     if name == "choco":
-        return m.Choco(recipe["op"], COUNTS, ranks, *numbers, "fresh" in spec), False
+        return m.Choco(recipe["op"], COUNTS, ranks, *numbers, "fresh" in spec), "after" not in spec
     if name == "deepsqueeze":
-        return m.DeepSqueeze(recipe["op"], COUNTS, ranks, *numbers), "before" in spec
+        return m.DeepSqueeze(recipe["op"], COUNTS, ranks, *numbers), "after" not in spec
     if name == "moniqua":
         return m.Moniqua(*numbers), False
     rank, iterations, gamma = (*numbers, *(1, 1, 1)[len(numbers) :])
@@ -306,12 +306,17 @@ def test_the_two_do_not_agree_by_accident():
 MORE = [
     {"op": "topk:0.05", "memory": "dgc:0.5"},
     {"op": "stc:0.05", "memory": "feedback:0.9", "exchange": "server", "down": "topk:0.1", "down_memory": "feedback"},
+    {"op": "topk:0.05", "memory": "ef21"},
+    {"op": "sign", "memory": "ef21:momentum=0.1"},
+    {"op": "topk:0.05", "memory": "econtrol:0.2"},
     {"op": "randomk:0.2", "exchange": "summed"},
+    {"op": "randomk:0.2,own"},
     {"exchange": "powersgd:1"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 5, "outer": "momentum:0.5,0.8"},
     {"op": "topk:0.1", "mixer": "choco:0.3"},
+    {"op": "topk:0.1", "mixer": "choco:0.3,after"},
     {"op": "sign", "mixer": "choco:0.3,fresh"},
-    {"op": "sign", "mixer": "deepsqueeze:0.3,before"},
+    {"op": "sign", "mixer": "deepsqueeze:0.3,after"},
     {"mixer": "powergossip:2"},
     {"mixer": "powergossip:2,3"},
     {"mixer": "dpsgd:0.7"},

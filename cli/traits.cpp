@@ -22,6 +22,7 @@ std::string describe(const Traits& traits) {
   if (traits.random) text += ", random";
   if (traits.shared) text += ", shared";
   if (traits.omega) text += fmt::format(", omega {:.4g}", *traits.omega);
+  if (traits.shared && traits.unbiased) text += " of the mean over ranks too";
   if (traits.delta) text += ", delta " + delta_text(*traits.delta);
   if (traits.absolute > 0) text += fmt::format(", each entry within {:.4g}", traits.absolute);
   return text;

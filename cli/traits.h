@@ -18,8 +18,9 @@ Json to_json(const Traits& traits);
 inline constexpr std::string_view kTraitWords =
     "unbiased: the mean of what is decoded is the array; random: each rank draws for itself, "
     "shared: "
-    "all ranks draw the same; omega: the error's mean square is at most omega |x|^2; delta: it is "
-    "at "
+    "all ranks draw the same; omega: the error's mean square is at most omega |x|^2, that of a "
+    "mean "
+    "over n ranks omega/n, or omega again where draws are shared; delta: it is at "
     "most (1 - delta) |x|^2, plus the square of what each entry may lose.";
 
 }  // namespace laconic::cli

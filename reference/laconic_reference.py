@@ -326,17 +326,19 @@ def decode_section(frame, section):
         words = take_packed(data, n, 32)
         data.end()
         return array("f", struct.pack(f"={n}I", *words))  # a float does not keep every NaN's bits
-    key = fork(fork(fork(mix(frame.seed + G), frame.step), 0), section.position)
-    entries = decode_entries(parse_spec(section.operator), data, n, key) if n else []
+    step = fork(mix(frame.seed + G), frame.step)
+    own = fork(fork(fork(step, 1), frame.rank), 2**64 - 1)
+    keys = fork(fork(step, 0), section.position), fork(own, section.position)
+    entries = decode_entries(parse_spec(section.operator), data, n, keys) if n else []
     data.end()
     return array("f", entries)
 
 
-def decode_entries(operator, data, n, key):
+def decode_entries(operator, data, n, keys):
     if operator.selector is None:
         return decode_runs(operator, data, n)
     require(n < 2**32, "a slice under a selector has 2^32 entries or more")
-    kept, positions = operator.selector.read(data, n, key)
+    kept, positions = operator.selector.read(data, n, keys)
     values = decode_runs(operator, data, kept) if kept else []
     entries = [0.0] * n
     for position, value in zip(positions, values):
@@ -354,7 +356,7 @@ class Indexed:
     exact: bool = False
     runs: object = None  # (size, kept)
 
-    def read(self, data, n, key):
+    def read(self, data, n, keys):
         m = self.most(n)
         v = data.varint()
         if self.index == "auto":
@@ -369,10 +371,11 @@ class Indexed:
 @dataclass
 class Drawn:
     density: float
+    own: bool  # which of the two keys
 
-    def read(self, data, n, key):
+    def read(self, data, n, keys):
         k = share(self.density, n)
-        return k, drawn_positions(key, n, k)
+        return k, drawn_positions(keys[self.own], n, k)
 
 
 def share(density, n):
@@ -401,8 +404,8 @@ def chunk(size, kept, index):
     return {"selector": Indexed(most, index, exact=True, runs=(size, kept))}
 
 
-def randomk(density, scale):
-    return {"selector": Drawn(density)}
+def randomk(density, scale, mask):
+    return {"selector": Drawn(density, mask == "own")}
 
 
 G = 0x9E3779B97F4A7C15
@@ -1087,7 +1090,7 @@ STAGES = {  # arguments, and what makes parts of an operator of them
         (Number("size", 2, 2**30, 4096, True), Number("kept", 1, 2**30, 64, True), INDEX),
         chunk,
     ),
-    "randomk": ((DENSITY, Word(("unscaled",), "scaled")), randomk),
+    "randomk": ((DENSITY, Word(("unscaled",), "scaled"), Word(("own",), "shared")), randomk),
     "bucket": ((Number("size", 8, 2**30, 512, True),), bucket),
     "identity": ((), identity),
     "natural": ((Word(("8",), "9"), NEAREST), natural),

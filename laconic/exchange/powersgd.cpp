@@ -8,6 +8,10 @@
 // it is with the first factor. Invariant: n times all Mhat, plus what all ranks owe, is the sum of
 // all gradients. With a loss scale S, M = g + S e and e = (M - Mhat) / S. A rank whose g is zero
 // puts nothing into the factors, so that a tensor which no rank used keeps all that is owed.
+//
+// A warm start can lock: where M Q has no part in some direction, Q never gets one, and with rank 1
+// what is owed along it is never paid (Wang et al., PowerSGD+, arXiv 2509.11254). `refresh` draws Q
+// anew every so many steps; the steps after it are the iterations that find the main directions.
 #include <algorithm>
 #include <limits>
 
@@ -23,7 +27,7 @@ namespace laconic {
 namespace {
 
 // Forks of the seed's key; no step has these numbers, so no step's key is one of them.
-constexpr std::uint64_t kStarts = ~1ULL, kReplacements = ~2ULL;
+constexpr std::uint64_t kStarts = ~1ULL, kReplacements = ~2ULL, kRefreshes = ~3ULL;
 
 const std::string kOwed = "powersgd", kStart = "powersgd.start";  // roles in the state
 
@@ -59,6 +63,7 @@ class PowerSgd : public Exchange {
   PowerSgd(const Setup& setup, const Args& args)
       : setup_((require_tensors(setup), setup)),
         rank_(args.whole("rank")),
+        refresh_(args.whole("refresh")),
         owed_(kOwed, setup.model),
         right_(kStart, right_model(setup, rank_)) {
     State state;
@@ -109,6 +114,15 @@ class PowerSgd : public Exchange {
   std::span<float> matrix(std::size_t tensor) { return all_of(owed_, tensor, true); }
   std::span<const float> owed(std::size_t tensor) { return all_of(owed_, tensor, false); }
   std::span<const float> right(std::size_t tensor) { return all_of(right_, tensor, false); }
+  // What a step starts from: that, or draws of its own. Valid until it is asked for again.
+  std::span<const float> start(std::size_t tensor, std::uint64_t step, Array<float>& drawn) {
+    const auto right = this->right(tensor);
+    if (step == 0 || step % refresh_ != 0) return right;
+    const std::size_t offset = setup_.plan.layout[tensor].offset;
+    draw_normal(Key(setup_.seed).fork(kRefreshes).fork(step).fork(offset),
+                drawn.reset(right.size()));
+    return drawn.view();
+  }
   std::span<float> next_right(std::size_t tensor) { return all_of(right_, tensor, true); }
 
  private:
@@ -120,6 +134,7 @@ class PowerSgd : public Exchange {
 
   Setup setup_;
   std::size_t rank_;
+  std::uint64_t refresh_;
   Store owed_, right_;
 };
 
@@ -219,7 +234,7 @@ class PowerUnit : public Unit {
       step.sent[i] += count * sizeof(float);
       const std::span<float> left(left_.data() + left_begin_.back(), count);
       mix_and_multiply(step.gradient.floats(slice), step.info.scale, exchange_.owed(i), shape,
-                       exchange_.right(i), exchange_.matrix(i), left);
+                       exchange_.start(i, step.info.step, drawn_), exchange_.matrix(i), left);
       if (shape.rank == 0) std::ranges::copy(exchange_.matrix(i), left.begin());
       rests_.push_back(step.gradient.rests(slice));
       if (rests_.back()) std::ranges::fill(left, 0.0F);
@@ -264,7 +279,7 @@ class PowerUnit : public Unit {
   std::vector<std::uint8_t> rests_;      // on this rank
   std::vector<std::uint8_t> empty_;  // the mean matrix is zero: the next step starts where this did
   Array<double> columns_;            // working memory of the factors
-  Array<float> sums_;
+  Array<float> sums_, drawn_;
   Sum sum_;
 };
 
@@ -281,7 +296,16 @@ const RegisterExchange powersgd{{
                     .min = 1,
                     .max = 64,
                     .whole = true,
-                    .help = "columns of a factor"}},
+                    .help = "columns of a factor"},
+                   {.name = "refresh",
+                    .fallback = "1000000000",
+                    .choices = {},
+                    .min = 100,
+                    .max = 1e9,
+                    .whole = true,
+                    .help =
+                        "steps after which directions are drawn anew; without it rank 1 may lock "
+                        "for ever"}},
     .own_form = true,
     .roles = {{kOwed, Kept::sum}, {kStart, Kept::same}},
     .make = [](const Setup& setup, const Args& args) -> std::unique_ptr<Exchange> {

@@ -193,7 +193,7 @@ const RegisterExchange sparse{{
     .name = "sparse",
     .summary = "Partial sums around a ring, made sparse again at every rank, what is dropped kept "
                "there; sends 2 (ranks - 1) / ranks frames.",
-    .paper = "Zhao et al., SparDL (arXiv 2304.00737)",
+    .paper = "the residuals of Zhao et al., SparDL (arXiv 2304.00737), on a ring",
     .parameters = {},
     .follows_warmup = true,
     .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {

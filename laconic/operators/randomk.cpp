@@ -2,6 +2,11 @@
 // no position travels, and what ranks send can be added as it is. Scaled by n / k it is unbiased,
 // unscaled a contraction.
 //
+// The price of a mask that ranks share: their errors are the same mistake, so E|mean C(x_i) - mean
+// x_i|^2 is omega |mean x|^2 however many ranks there are, where own draws have omega / n. With
+// `own` the mask is drawn from the rank's key instead, still without a position on the wire, since
+// a frame names its rank; what ranks send then lies at different positions and does not add up.
+//
 // Dutta et al. ran the unscaled form with masks that were never seeded; other code draws with
 // replacement. Here every set of k entries is equally likely, and both forms are named.
 //
@@ -15,10 +20,14 @@
 namespace laconic {
 namespace {
 
+constexpr std::uint64_t kMasks = ~0ULL;  // of the own key, apart from those of rounding
+
 class RandomK : public Selector {
  public:
   explicit RandomK(const Args& args)
-      : density_(args.number("density")), scaled_(args.text("scale") == "scaled") {}
+      : density_(args.number("density")),
+        scaled_(args.text("scale") == "scaled"),
+        own_(args.text("mask") == "own") {}
 
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
@@ -48,17 +57,18 @@ class RandomK : public Selector {
   Traits traits(std::size_t count) const override {
     const double share =
         count == 0 ? 1 : static_cast<double>(most(count)) / static_cast<double>(count);
-    if (!scaled_) return {.shared = true, .delta = share};
+    if (!scaled_) return {.random = own_, .shared = !own_, .delta = share};
     const double omega = 1 / share - 1;
     return {.unbiased = true,
-            .shared = true,
+            .random = own_,
+            .shared = !own_,
             .omega = omega,
             .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
   }
 
  private:
   void choose(std::size_t count, const Keys& keys, Positions& kept, StageScratch& scratch) const {
-    const Key key = keys.common.fork(keys.first);
+    const Key key = (own_ ? keys.own.fork(kMasks) : keys.common).fork(keys.first);
     const std::size_t k = most(count);
     const auto taken = scratch.words.reset((count + 63) / 64);
     std::ranges::fill(taken, 0);
@@ -80,22 +90,29 @@ class RandomK : public Selector {
   }
 
   double density_;
-  bool scaled_;
+  bool scaled_, own_;
 };
 
 const RegisterStage randomk{{
     .name = "randomk",
     .role = Role::selector,
-    .summary = "Keeps entries chosen at random, the same on all ranks, so no position is sent.",
+    .summary =
+        "Keeps entries chosen at random, by default the same on all ranks, so no position is "
+        "sent.",
     .paper = "Dutta et al. (arXiv 1911.08250); Stich et al., Sparsified SGD with Memory",
     .parameters = {density_parameter(),
                    {.name = "scale",
                     .fallback = "scaled",
                     .choices = {"scaled", "unscaled"},
-                    .help = "scaled by n/k it is unbiased; unscaled it is a contraction"}},
+                    .help = "scaled by n/k it is unbiased; unscaled it is a contraction"},
+                   {.name = "mask",
+                    .fallback = "shared",
+                    .choices = {"shared", "own"},
+                    .help = "shared by all ranks, whose errors then do not average out, or each "
+                            "rank's own"}},
     .bits = "0, and the quantiser on k = ceil(density n)",
     .examples = {"randomk:0.1", "randomk:0.01,unscaled", "randomk:0.1+dithering:4",
-                 "randomk:0.1+natural"},
+                 "randomk:0.1+natural", "randomk:0.1,own"},
     .make = [](const Args& args) -> Stage { return std::make_shared<RandomK>(args); },
 }};
 

@@ -120,7 +120,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .training = no_momentum(0.4),
                  .summary =
                      "The largest 1 % of sums around a ring, what is dropped kept where it was "
-                     "dropped."});
+                     "dropped: SparDL's residuals, not its rounds."});
   all.push_back({.name = "stc",
                  .op = "stc:0.01",
                  .memory = "feedback",

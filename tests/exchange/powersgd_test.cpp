@@ -260,5 +260,38 @@ TEST(PowerSgd, UnsuitableSettingsAreRefused) {
             std::string::npos);
 }
 
+// What 200 steps on one rank deliver along the first of eight directions, and what was given there:
+// the gradient is e2 e2^T at first, then diag(3, 1, 0, ...).
+std::pair<double, double> along_the_first(const std::string& spec) {
+  double delivered = 0, given = 0;
+  expect_no_errors(on_ranks(1, [&](Transport& transport) {
+    const auto aggregator = powersgd(transport, {{"m", {8, 8}}}, spec);
+    for (std::uint64_t step = 0; step < 200; ++step) {
+      std::vector<float> m(64);
+      m[9] = 1;
+      m[0] = step < 20 ? 0.0F : 3.0F;
+      given += m[0];
+      aggregator->average(m, {.step = step});
+      delivered += m[0];
+    }
+  }));
+  return {delivered, given};
+}
+
+// A limit of the published method: rank 1 that has once followed a single direction never leaves
+// it, whatever is owed along others.
+TEST(PowerSgd, RankOneLocks) {
+  const auto [delivered, given] = along_the_first("powersgd:1");
+  EXPECT_EQ(given, 540);
+  EXPECT_EQ(delivered, 0);
+  const auto [second, all] = along_the_first("powersgd:2");
+  EXPECT_GT(second, 0.999 * all) << "a dependent column is drawn anew";
+}
+
+TEST(PowerSgd, RefreshingPaysWhatWasLockedOut) {
+  const auto [delivered, given] = along_the_first("powersgd:1,refresh=100");
+  EXPECT_GT(delivered, 0.99 * given);
+}
+
 }  // namespace
 }  // namespace laconic::testing

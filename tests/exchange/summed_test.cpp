@@ -8,8 +8,9 @@ TEST(Summed, OperatorsThatAddUpAreTold) {
   for (const char* spec : {"identity", "randomk:0.1", "randomk:0.1,unscaled",
                            "randomk:0.1+identity", "shrink+randomk:0.1"})
     EXPECT_TRUE(parse_operator(spec).adds_up()) << spec;
-  for (const char* spec : {"natural", "topk:0.1", "topk:1", "randomk:0.1+natural", "half",
-                           "stc:0.1", "identity+entropy", "randomk:0.1+bucket:16+terngrad"})
+  for (const char* spec :
+       {"natural", "topk:0.1", "topk:1", "randomk:0.1+natural", "half", "stc:0.1",
+        "identity+entropy", "randomk:0.1,own", "randomk:0.1+bucket:16+terngrad"})
     EXPECT_FALSE(parse_operator(spec).adds_up()) << spec;
 }
 

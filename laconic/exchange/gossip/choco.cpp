@@ -20,10 +20,11 @@ struct Hats {
 
 class Choco : public Mixer {
  public:
-  Choco(MixerSetup setup, double gamma, bool fresh)
+  Choco(MixerSetup setup, double gamma, bool fresh, bool gradient_first)
       : model_(setup.model),
         gamma_(gamma),
         fresh_(fresh),
+        gradient_first_(gradient_first),
         near_(setup),
         next_(count_of(model_)),
         difference_(count_of(model_)) {
@@ -51,6 +52,8 @@ class Choco : public Mixer {
     stats.decompress_seconds += watch.lap();
     return stats;
   }
+
+  bool gradient_first() const override { return gradient_first_; }
 
   State save() const override {
     State state;
@@ -99,7 +102,7 @@ class Choco : public Mixer {
 
   Model model_;
   double gamma_;
-  bool fresh_;
+  bool fresh_, gradient_first_;
   Neighbourhood near_;
   std::vector<Hats> hats_;
   std::vector<float> next_, difference_;
@@ -113,12 +116,18 @@ const RegisterMixer choco{{
                    {.name = "order",
                     .fallback = "paper",
                     .choices = {"paper", "fresh"},
-                    .help = "move along the copies of the round before, or send first"}},
-    .examples = {"choco:0.3", "choco:0.3,fresh"},
+                    .help = "move along the copies of the round before, or send first"},
+                   {.name = "gradient",
+                    .fallback = "before",
+                    .choices = {"before", "after"},
+                    .help = "of the mixed model and applied before the next round, or of the "
+                            "unmixed one and applied after it"}},
+    .examples = {"choco:0.3", "choco:0.3,fresh", "choco:0.3,after"},
     .takes_operator = true,
     .make = [](MixerSetup setup, const Args& args) -> std::unique_ptr<Mixer> {
       return std::make_unique<Choco>(std::move(setup), args.number("gamma"),
-                                     args.text("order") == "fresh");
+                                     args.text("order") == "fresh",
+                                     args.text("gradient") == "before");
     },
 }};
 

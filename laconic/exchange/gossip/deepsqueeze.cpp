@@ -78,15 +78,15 @@ const RegisterMixer deepsqueeze{{
     .summary = "Compressed models to all neighbours; what was left out is added next time.",
     .paper = "Tang et al., DeepSqueeze (arXiv 1907.07346)",
     .parameters = {gamma_parameter(""),
-                   {.name = "order",
-                    .fallback = "after",
-                    .choices = {"after", "before"},
-                    .help = "the gradient comes after mixing, or before compression"}},
-    .examples = {"deepsqueeze:0.1", "deepsqueeze:0.1,before"},
+                   {.name = "gradient",
+                    .fallback = "before",
+                    .choices = {"before", "after"},
+                    .help = "applied before compression, or after mixing"}},
+    .examples = {"deepsqueeze:0.1", "deepsqueeze:0.1,after"},
     .takes_operator = true,
     .make = [](MixerSetup setup, const Args& args) -> std::unique_ptr<Mixer> {
       return std::make_unique<DeepSqueeze>(std::move(setup), args.number("gamma"),
-                                           args.text("order") == "before");
+                                           args.text("gradient") == "before");
     },
 }};
 

@@ -306,13 +306,15 @@ TEST(DeepSqueeze, WithIdentityIsPlainGossipAndRemembersNothing) {
   expect_near(squeezed, plain, 1e-6);
 }
 
-TEST(DeepSqueeze, SaysWhereTheGradientGoes) {
+TEST(Mixers, SayWhereTheGradientGoes) {
   expect_no_errors(on_ranks(8, [](Transport& transport) {
     const auto first = [&](const char* mixer) {
       return mixer_of({.mixer = mixer}, transport)->gradient_first();
     };
-    EXPECT_FALSE(first("deepsqueeze:0.1"));
-    EXPECT_TRUE(first("deepsqueeze:0.1,before"));
+    for (const char* mixer : {"deepsqueeze:0.1", "choco:0.1", "choco:0.1,fresh"}) {
+      EXPECT_TRUE(first(mixer)) << mixer;
+      EXPECT_FALSE(first((std::string(mixer) + ",after").c_str())) << mixer;
+    }
     EXPECT_FALSE(first("dpsgd"));
   }));
 }

@@ -1,0 +1,659 @@
+"""Every method in plain numpy and float64, written from the papers: what one step does to models on all ranks.
+
+A method here holds the state of all ranks at once and is told their gradients; python/tests/test_methods.py
+follows the library beside it, step by step. What is not independent of the library is handed in as `heard`:
+
+- what operators that draw at random have sent, decoded by laconic_reference.py from the bytes that crossed the
+  transport. Their `law` is checked instead: whether it is what the operator may make of this input. Of `randomk`
+  and of natural compression on the way to the mean the draws are known here, and nothing is heard;
+- how the exchanges `sparse` and `sharded` cut the model, which the frames' tables say;
+- the directions PowerSGD and PowerGossip start from, which are draws.
+
+An operator is a pair (exact, law): exact(x) is what arrives of x, or None where it is drawn; law(x, y) raises
+AssertionError unless y may arrive of x.
+"""
+
+import math
+
+import numpy as np
+
+import laconic_reference
+
+# Operators
+
+
+def share(density, n):
+    return laconic_reference.share(density, n)
+
+
+def largest(scores, k):
+    """The k largest, lowest index first among equals, ascending."""
+    return np.sort(np.argsort(-scores, kind="stable")[:k])
+
+
+def keep(x, at):
+    y = np.zeros_like(x)
+    y[at] = x[at]
+    return y
+
+
+def topk(x, density):
+    return keep(x, largest(np.abs(x), share(density, x.size)))
+
+
+def chunk(x, size, kept):
+    y = np.zeros_like(x)
+    for first in range(0, x.size, size):
+        run = x[first : first + size]
+        y[first : first + size] = keep(run, largest(np.abs(run), min(kept, run.size)))
+    return y
+
+
+def sign(x):
+    """Karimireddy et al., section 4: mean magnitude and signs; zero counts as positive."""
+    return np.where(x < 0, -1.0, 1.0) * np.abs(x).mean()
+
+
+def sbc(x, density):
+    """Sattler et al., algorithm 2; each side takes entries of its own sign only."""
+    k = share(density, x.size)
+    sides = []
+    for direction in (1.0, -1.0):
+        at = largest(direction * x, k)
+        at = at[direction * x[at] > 0]
+        sides.append((direction * x[at].mean() if at.size else 0.0, direction, at))
+    mean, direction, at = sides[0] if sides[0][0] >= sides[1][0] else sides[1]
+    y = np.zeros_like(x)
+    y[at] = direction * mean
+    return y
+
+
+def stc(x, density):
+    at = largest(np.abs(x), share(density, x.size))
+    y = np.zeros_like(x)
+    y[at] = np.sign(x[at]) * np.abs(x[at]).mean()
+    return y
+
+
+def nearest_power(x):
+    mantissa, exponent = np.frexp(np.abs(x))  # in [1/2, 1)
+    return np.sign(x) * np.where(x == 0, 0, np.ldexp(np.where(mantissa > 0.75, 1.0, 0.5), exponent))
+
+
+def powers_around(x, y):
+    """Natural compression: the power of two below or the one above."""
+    low = np.ldexp(0.5, np.frexp(np.abs(x))[1])
+    fits = (np.abs(y) == low) | (np.abs(y) == 2 * low)
+    assert (fits & (np.sign(y) == np.sign(x)) | (x == 0) & (y == 0)).all()
+
+
+def on_levels(x, y, levels, norm):
+    """Dithering: one of the two levels around |x| / norm, with x's sign; to rounding of the norm."""
+    u, v = np.abs(x) / norm, np.abs(y) / norm
+    level = levels[np.abs(v[:, None] - levels).argmin(axis=1)]
+    assert np.allclose(v, level, rtol=1e-6, atol=0)
+    above = levels[np.minimum(np.searchsorted(levels, u * (1 - 1e-6)), levels.size - 1)]
+    below = levels[np.searchsorted(levels, u * (1 + 1e-6), side="right") - 1]
+    assert ((level == above) | (level == below)).all()
+    assert (np.sign(y) * np.sign(x) >= 0).all()
+
+
+def runs(x, y, size, law):
+    for first in range(0, x.size, size):
+        law(x[first : first + size], y[first : first + size])
+
+
+def natural_dithering(x, y, s):
+    on_levels(x, y, np.array([0.0, *(2.0**-j for j in reversed(range(s)))]), np.linalg.norm(x))
+
+
+def uniform_levels(x, y, s):
+    on_levels(x, y, np.arange(s + 1) / s, np.abs(x).max())
+
+
+def certified(x, y, omega):
+    """`grid`: multiples of one step, each next to its entry, whose exact variance is within omega |x|^2."""
+    for least in range(1, 64):
+        step = np.abs(y[y != 0]).min() / least
+        level = np.round(y / step)
+        if np.allclose(level * step, y, rtol=1e-5) and (np.abs(y - x) < step * (1 + 1e-6)).all():
+            part = np.abs(x) / step % 1
+            if step**2 * (part * (1 - part)).sum() <= omega * (x**2).sum() * (1 + 1e-6):
+                return
+    raise AssertionError("no step makes these levels")
+
+
+def half(x, y):
+    assert (np.abs(y - x) <= np.abs(x) * 2.0**-11 + np.abs(x).max() * 1e-6).all()
+
+
+def binned(x, y, bits):
+    """Entries are the means of at most 2^bits bins, none with both signs."""
+    values = np.unique(y)
+    assert values.size <= 2**bits
+    for value in values:
+        there = x[y == value]
+        assert np.allclose(there.mean(), value, rtol=1e-5) and (np.sign(there) == np.sign(value)).all()
+
+
+def on_kept(select, law):
+    def check(x, y):
+        kept = select(x) != 0
+        assert ((y != 0) <= kept).all()
+        law(x[kept], y[kept])
+
+    return check
+
+
+def nothing(x, y):
+    """Exact operators need no law."""
+
+
+def operator(spec):
+    """(exact, law) of a spec that some built-in recipe has."""
+    name, _, rest = spec.partition(":")
+    words = rest.split(",")
+    if spec == "identity":
+        return lambda x: x, nothing
+    if name in ("topk", "sbc", "stc") and "+" not in spec:
+        return lambda x: {"topk": topk, "sbc": sbc, "stc": stc}[name](x, float(rest)), nothing
+    if name == "threshold":
+        return lambda x: np.where(np.abs(x) >= float(rest), x, 0), nothing
+    known = {
+        "sign": (sign, nothing),
+        "adaptive": (lambda x: np.where(2 * np.abs(x) >= np.abs(x).max(), x, 0), nothing),
+        "natural:nearest+entropy": (nearest_power, nothing),
+        "half": (None, half),
+        "natural": (Natural(), powers_around),
+        "natural:8": (Natural(), powers_around),
+        "natural+entropy": (Natural(), powers_around),
+        "topk:0.01+natural": (None, on_kept(lambda x: topk(x, 0.01), powers_around)),
+        "chunk:4096,kept=64+binned": (None, on_kept(lambda x: chunk(x, 4096, 64), lambda x, y: binned(x, y, 2))),
+        "bucket:512+dithering:4": (None, lambda x, y: runs(x, y, 512, lambda a, b: natural_dithering(a, b, 4))),
+        "bucket:512+terngrad": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 1))),
+        "bucket:512+qsgd:4,max": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 4))),
+        "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
+    }
+    if name == "randomk":
+        return Randomk(float(words[0]), "unscaled" in words, "own" in words), nothing
+    return known[spec]
+
+
+class Drawn:
+    """An operator whose draws are a function of seed, step, rank and place in the model."""
+
+    def at(self, seed, step, rank, first):
+        r = laconic_reference
+        self.first, key = first, r.fork(r.mix(seed + r.G), step)
+        self.common, self.own = r.fork(key, 0), r.fork(r.fork(key, 1), rank)
+        return self
+
+
+class Randomk(Drawn):
+    """Positions are those of docs/frame.md."""
+
+    def __init__(self, density, unscaled, of_rank):
+        self.density, self.unscaled, self.of_rank = density, unscaled, of_rank
+
+    def __call__(self, x):
+        k = share(self.density, x.size)
+        key = laconic_reference.fork(self.own, 2**64 - 1) if self.of_rank else self.common
+        key = laconic_reference.fork(key, self.first)
+        at = list(laconic_reference.drawn_positions(key, x.size, k))
+        return keep(x, at) * (1 if self.unscaled else x.size / k)
+
+
+class Natural(Drawn):
+    """23 random bits are added to the magnitude, whose mantissa carries into the exponent or is dropped."""
+
+    def __call__(self, x):
+        bits = x.astype(np.float32).view(np.uint32)
+        magnitude = (bits & 0x7FFFFFFF) + (self.words(x.size) & 0x7FFFFF)
+        return (bits & 0x80000000 | magnitude & 0x7F800000).view(np.float32).astype(np.float64)
+
+    def words(self, count):
+        """32 bits for each of these places, which are below 2^32."""
+        high = laconic_reference.fork(self.own, 0)
+        word0, word1 = np.uint32(high & 0xFFFFFFFF), np.uint32(high >> 32)
+        h = np.arange(self.first, self.first + count, dtype=np.uint32) + word0
+        h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D) ^ word1
+        h = (h ^ h >> np.uint32(15)) * np.uint32(0x846CA68B)
+        return h ^ h >> np.uint32(16)
+
+
+# Memories, of one rank and one slice: `before` is what is encoded, `after` hears what arrives of it
+
+
+class NoMemory:
+    def before(self, g, told):
+        return g
+
+    def after(self, a, c):
+        pass
+
+    def part(self, c):
+        """What this rank puts into the mean."""
+        return c
+
+
+class Feedback(NoMemory):
+    def __init__(self, count, decay=1.0):
+        self.e, self.decay = np.zeros(count), decay
+
+    def before(self, g, told):
+        return self.decay * self.e + g
+
+    def after(self, a, c):
+        self.e = a - c
+
+
+class Dgc(NoMemory):
+    """Lin et al., algorithm 1 with momentum correction and factor masking (section 3)."""
+
+    def __init__(self, count, momentum=0.9):
+        self.u, self.v, self.m = np.zeros(count), np.zeros(count), momentum
+
+    def before(self, g, told):
+        self.u = self.m * self.u + g
+        return self.v + self.u
+
+    def after(self, a, c):
+        self.v = a - c
+        self.u[c != 0] = 0
+
+
+class Gmc(NoMemory):
+    def __init__(self, count, beta=0.9):
+        self.e, self.beta, self.w = np.zeros(count), beta, None
+
+    def before(self, g, told):
+        moved = 0 if self.w is None else told["w"] - self.w
+        self.w = told["w"].copy()
+        return self.e + g - self.beta / told["lr"] * moved
+
+    def after(self, a, c):
+        self.e = a - c
+
+
+class Ef21(NoMemory):
+    """Richtarik et al., algorithm 2; with a < 1 Fatkhullin et al., algorithm 1 (EF21-SGDM)."""
+
+    def __init__(self, count, a=1.0):
+        self.h, self.v, self.a = np.zeros(count), None, a
+
+    def before(self, g, told):
+        self.v = g if self.v is None else (1 - self.a) * self.v + self.a * g
+        return self.v - self.h
+
+    def after(self, a, c):
+        self.h = self.h + c
+
+    def part(self, c):
+        return self.h
+
+
+class EControl(NoMemory):
+    """Gao et al., algorithm 2, from h = 0."""
+
+    def __init__(self, count, a=0.1):
+        self.h, self.e, self.a = np.zeros(count), np.zeros(count), a
+
+    def before(self, g, told):
+        self.ahead = g - self.h
+        return self.a * self.e + self.ahead
+
+    def after(self, a, c):
+        self.e = self.e + self.ahead - c
+        self.h = self.h + c
+
+    def part(self, c):
+        return self.h
+
+
+def memory(spec, count):
+    name, _, rest = spec.partition(":")
+    first = rest.split(",")[0]
+    first = first.removeprefix("momentum=")
+    numbers = [float(first)] if first and "=" not in first else []
+    kinds = {"feedback": Feedback, "dgc": Dgc, "gmc": Gmc, "ef21": Ef21, "econtrol": EControl}
+    return NoMemory() if name == "none" else kinds[name](count, *numbers)
+
+
+# What ranks make of their gradients: average(gradients, told, heard) -> the mean, tensors one after the other
+
+
+class Slices:
+    """Where the pieces that operators see begin and end."""
+
+    def __init__(self, counts):
+        ends = np.cumsum(counts)
+        self.all = [(int(end - count), int(end)) for count, end in zip(counts, ends)]
+
+
+def checked(law, x, y):
+    law(x, y)
+    return y
+
+
+class Averaging:
+    """gather, dense, summed and, with a way back, server and sharded."""
+
+    def __init__(self, recipe, counts, ranks, seed):
+        self.recipe, self.ranks, self.seed = recipe, ranks, seed
+        self.slices = Slices(counts).all
+        self.up = [[memory(recipe["memory"], b - a) for a, b in self.slices] for _ in range(ranks)]
+        self.down = None
+        if recipe["exchange"] in ("server", "sharded"):
+            self.down = [memory(recipe["down_memory"], b - a) for a, b in self.slices]
+        self.count = self.slices[-1][1]
+
+    def op(self, step):
+        for phase in self.recipe["warmup"]:
+            until, spec = phase.split(" ", 1)
+            if step < int(until):
+                return spec
+        return self.recipe["op"]
+
+    def up_leg(self, spec, x, step, rank, a, b, heard):
+        """What arrives of x."""
+        exact, law = operator(spec)
+        if isinstance(exact, Drawn):
+            exact.at(self.seed, step, rank, a)
+        return exact(x) if exact is not None else checked(law, x, heard.up(rank)[a:b])
+
+    def down_leg(self, spec, x, a, b, heard):
+        exact, law = operator(spec)
+        drawn = exact is None or isinstance(exact, Drawn)
+        return checked(law, x, heard.down()[a:b]) if drawn else exact(x)
+
+    def average(self, gradients, told, heard):
+        step, spec, total = told["step"], self.op(told["step"]), np.zeros(self.count)
+        for rank, g in enumerate(gradients):
+            for i, (a, b) in enumerate(self.slices):
+                m = self.up[rank][i]
+                x = m.before(g[a:b], {**told, "w": told["w"][a:b]})
+                c = self.up_leg(spec, x, step, rank, a, b, heard)
+                m.after(x, c)
+                total[a:b] += m.part(c)
+        if self.down:  # sums travel back (Horvath et al., algorithm 1)
+            for m, (a, b) in zip(self.down, self.slices):
+                x = m.before(total[a:b], told)
+                c = self.down_leg(self.recipe["down"] or spec, x, a, b, heard)
+                m.after(x, c)
+                total[a:b] = c
+        return total / self.ranks
+
+
+class SparseRing:
+    """SparDL's residuals on a ring: partial sums are made sparse again at every rank, and what a rank drops it owes.
+
+    Shard s begins at rank s + 1 and ends, summed, at rank s.
+    """
+
+    def __init__(self, recipe, counts, ranks, seed):
+        self.recipe, self.ranks = recipe, ranks
+        self.count = sum(counts)
+        self.e = np.zeros((ranks, self.count))
+
+    def average(self, gradients, told, heard):
+        exact, _ = operator(self.recipe["op"])
+        total = np.zeros(self.count)
+        for owner, a, b in heard.shards():
+            passed = np.zeros(b - a)
+            for hop in range(1, self.ranks + 1):
+                rank = (owner + hop) % self.ranks
+                x = self.e[rank, a:b] + gradients[rank][a:b] + passed
+                passed = exact(x)
+                self.e[rank, a:b] = x - passed
+            total[a:b] = passed
+        return total / self.ranks
+
+
+def orthonormal(columns):
+    """Gram-Schmidt; columns is rows x rank."""
+    q = np.array(columns, dtype=float)
+    for j in range(q.shape[1]):
+        for i in range(j):
+            q[:, j] -= (q[:, i] @ q[:, j]) * q[:, i]
+        q[:, j] /= max(np.linalg.norm(q[:, j]), 1e-300)
+    return q
+
+
+def matrix_shape(shape):
+    return shape[0], math.prod(shape[1:])
+
+
+class PowerSgd:
+    """Vogels et al., algorithms 1 and 2. `starts` are the right factors before the first step, by tensor."""
+
+    def __init__(self, recipe, shapes, ranks, seed, starts):
+        self.ranks, self.shapes = ranks, shapes
+        self.slices = Slices([math.prod(s) for s in shapes]).all
+        self.q = starts  # cols x rank, None where a tensor is sent as it is
+        self.e = np.zeros((ranks, self.slices[-1][1]))
+
+    def average(self, gradients, told, heard):
+        out = np.zeros(self.e.shape[1])
+        for t, (a, b) in enumerate(self.slices):
+            ms = [g[a:b] + self.e[rank, a:b] for rank, g in enumerate(gradients)]
+            if self.q[t] is None:
+                out[a:b] = sum(ms) / self.ranks
+                continue
+            rows, cols = matrix_shape(self.shapes[t])
+            p = orthonormal(sum(m.reshape(rows, cols) @ self.q[t] for m in ms) / self.ranks)
+            self.q[t] = sum(m.reshape(rows, cols).T @ p for m in ms) / self.ranks
+            out[a:b] = (p @ self.q[t].T).ravel()
+            for rank, m in enumerate(ms):
+                self.e[rank, a:b] = m - out[a:b]
+        return out
+
+
+# Optimisers, which are the host's: in float32 beside the library, in float64 here
+
+
+class Sgd:
+    def __init__(self, count, momentum=0.0, dtype=np.float64):
+        self.v, self.m, self.dtype = np.zeros(count, dtype), dtype(momentum), dtype
+
+    def update(self, x, g, lr):
+        self.v[:] = self.m * self.v + g
+        x -= self.dtype(lr) * self.v
+
+
+class AdamW:
+    def __init__(self, count, dtype=np.float64):
+        self.first, self.second, self.t, self.dtype = np.zeros(count, dtype), np.zeros(count, dtype), 0, dtype
+        self.v = self.first  # what masks see
+
+    def update(self, x, g, lr):
+        d, self.t = self.dtype, self.t + 1
+        self.first[:] = d(0.9) * self.first + d(0.1) * g
+        self.second[:] = d(0.999) * self.second + d(0.001) * g * g
+        a, b = self.first / d(1 - 0.9**self.t), self.second / d(1 - 0.999**self.t)
+        x -= d(lr) * (a / (np.sqrt(b) + d(1e-8)) + d(0.01) * x)
+
+
+# Methods: step(gradient, lr, step, heard) moves the models, self.x[rank]
+
+
+class Synchronous:
+    def __init__(self, averaging, starts, make_optimizer):
+        self.averaging, self.x = averaging, starts
+        self.optimizers = [make_optimizer() for _ in starts]
+
+    def step(self, gradient, lr, step, heard):
+        g = [gradient(rank, x, step) for rank, x in enumerate(self.x)]
+        mean = self.averaging.average(g, {"step": step, "lr": lr, "w": self.x[0]}, heard)
+        for x, optimizer in zip(self.x, self.optimizers):
+            optimizer.update(x, mean, lr)
+
+
+class LocalSteps:
+    """Sattler et al., algorithm 1; Douillard et al., algorithm 1, with an outer optimiser (momentum, lr, nesterov)."""
+
+    def __init__(self, averaging, starts, make_optimizer, recipe):
+        self.averaging, self.common, self.x = averaging, starts[0].copy(), starts
+        self.optimizers = [make_optimizer() for _ in starts]
+        self.delay, self.masks = recipe["delay"], "masking=on" in recipe["memory"]
+        kind, _, rest = recipe["outer"].partition(":")
+        words = [float(word.split("=")[-1]) for word in rest.split(",") if word]
+        self.nesterov = kind == "nesterov"
+        self.momentum, self.lr = (words[0], words[1]) if words else (0.0, 1.0)
+        self.velocity = np.zeros_like(starts[0])
+
+    def step(self, gradient, lr, step, heard):
+        for rank, x in enumerate(self.x):
+            self.optimizers[rank].update(x, gradient(rank, x, step), lr)
+        if (step + 1) % self.delay == 0:
+            self.round(step, heard)
+
+    def round(self, step, heard):
+        changes = [self.common - x for x in self.x]
+        before = [[m.e.copy() for m in row] for row in self.averaging.up] if self.masks else None
+        mean = self.averaging.average(changes, {"step": step, "lr": 1.0, "w": self.common}, heard)
+        if self.masks:
+            self.mask(changes, before)
+        self.velocity = self.momentum * self.velocity + mean
+        self.common -= self.lr * (mean + self.momentum * self.velocity if self.nesterov else self.velocity)
+        for x in self.x:
+            x[:] = self.common
+
+    def mask(self, changes, before):
+        """A rank's momentum is 0 where it has sent something: where what it owes is not all it had."""
+        for rank, row in enumerate(self.averaging.up):
+            for m, e, (a, b) in zip(row, before[rank], self.averaging.slices):
+                sent = m.decay * e + changes[rank][a:b] - m.e
+                self.optimizers[rank].v[a:b][np.abs(sent) > 0] = 0
+
+
+class Gossip:
+    """A mixer on a ring with weights 1/3; `first` says whether the gradient comes before mixing."""
+
+    def __init__(self, mix, starts, make_optimizer, first):
+        self.mix, self.first, self.x = mix, first, starts
+        self.optimizers = [make_optimizer() for _ in starts]
+
+    def step(self, gradient, lr, step, heard):
+        g = [gradient(rank, x, step) for rank, x in enumerate(self.x)]
+        if not self.first:
+            self.x = self.mix.round(self.x, step, heard)
+        for x, optimizer, one in zip(self.x, self.optimizers, g):
+            optimizer.update(x, one, lr)
+        if self.first:
+            self.x = self.mix.round(self.x, step, heard)
+
+
+def neighbours(rank, ranks):
+    return sorted({(rank - 1) % ranks, (rank + 1) % ranks})
+
+
+WEIGHT = 1 / 3  # of each neighbour on a ring of three ranks or more
+
+
+def each_slice(spec, x, slices):
+    exact, _ = operator(spec)
+    return np.concatenate([exact(x[a:b]) for a, b in slices])
+
+
+class Dpsgd:
+    def __init__(self, gamma=1.0):
+        self.gamma = gamma
+
+    def round(self, x, step, heard):
+        n = len(x)
+        return [x[i] + self.gamma * WEIGHT * sum(x[j] - x[i] for j in neighbours(i, n)) for i in range(n)]
+
+
+class Choco:
+    """Koloskova et al. (1907.09356), algorithm 1; `fresh` sends before it moves (1902.00340, CHOCO-Gossip)."""
+
+    def __init__(self, spec, counts, ranks, gamma, fresh):
+        self.spec, self.slices, self.gamma, self.fresh = spec, Slices(counts).all, gamma, fresh
+        self.hats = [np.zeros(sum(counts)) for _ in range(ranks)]
+
+    def move(self, x):
+        n = len(x)
+        return [
+            x[i] + self.gamma * WEIGHT * sum(self.hats[j] - self.hats[i] for j in neighbours(i, n)) for i in range(n)
+        ]
+
+    def round(self, x, step, heard):
+        if not self.fresh:
+            x = self.move(x)
+        q = [each_slice(self.spec, one - hat, self.slices) for one, hat in zip(x, self.hats)]
+        self.hats = [hat + one for hat, one in zip(self.hats, q)]
+        return self.move(x) if self.fresh else x
+
+
+class DeepSqueeze:
+    def __init__(self, spec, counts, ranks, gamma):
+        self.spec, self.slices, self.gamma = spec, Slices(counts).all, gamma
+        self.error = [np.zeros(sum(counts)) for _ in range(ranks)]
+
+    def round(self, x, step, heard):
+        n, v = len(x), [one + e for one, e in zip(x, self.error)]
+        c = [each_slice(self.spec, one, self.slices) for one in v]
+        self.error = [a - b for a, b in zip(v, c)]
+        return [x[i] + self.gamma * WEIGHT * sum(c[j] - c[i] for j in neighbours(i, n)) for i in range(n)]
+
+
+class Moniqua:
+    """Lu and De Sa, algorithm 1, with four cyclic levels over B = 4 theta. Codes are heard and checked."""
+
+    def __init__(self, theta, gamma):
+        self.span, self.gamma = 4 * theta, gamma
+
+    def modulo(self, v):
+        return v - self.span * np.floor(v / self.span + 0.5)
+
+    def round(self, x, step, heard):
+        n, q = len(x), []
+        for i, one in enumerate(x):
+            value = (heard.codes(i, one.size) / 4 - 0.5) * self.span
+            away = self.modulo(value - one)
+            assert (np.abs(away) < self.span / 4 * (1 + 1e-5)).all()  # one of the two levels around it
+            q.append((value, away))
+        return [
+            x[i] + self.gamma * WEIGHT * sum(self.modulo(q[j][0] - x[i]) - q[i][1] for j in neighbours(i, n))
+            for i in range(n)
+        ]
+
+
+class PowerGossip:
+    """Vogels et al., algorithm 1. starts[edge] is [(p, q) or None by tensor], the same at both ends."""
+
+    def __init__(self, shapes, ranks, starts, gamma=1.0, iterations=1):
+        self.shapes, self.gamma, self.iterations = shapes, gamma, iterations
+        self.slices = Slices([math.prod(s) for s in shapes]).all
+        self.edges, self.turn = starts, 0
+
+    def round(self, x, step, heard):
+        for iteration in range(self.iterations):
+            x = self.iterate(x, plain=iteration == 0)
+        return x
+
+    def iterate(self, x, plain):
+        after = [one.copy() for one in x]
+        for low, high in self.edges:
+            for t, (a, b) in enumerate(self.slices):
+                difference = x[high][a:b] - x[low][a:b]
+                if self.edges[low, high][t] is not None:
+                    difference = self.direction((low, high), t, difference)
+                elif not plain:
+                    continue
+                after[low][a:b] += self.gamma * WEIGHT * difference
+                after[high][a:b] -= self.gamma * WEIGHT * difference
+        self.turn += 1
+        return after
+
+    def direction(self, edge, t, difference):
+        p, q = self.edges[edge][t]
+        d = difference.reshape(matrix_shape(self.shapes[t]))
+        if self.turn % 2 == 0:
+            q = orthonormal(q)
+            p = d @ q
+        else:
+            p = orthonormal(p)
+            q = d.T @ p
+        self.edges[edge][t] = (p, q)
+        return (p @ q.T).ravel()

@@ -19,15 +19,16 @@ from .errors import DataError, Error, TransportError, UsageError
 if TYPE_CHECKING:
     from .hook import State, attach
     from .local import Gossip, LocalSteps
+    from .shadow import report
 
 __all__ = [
     "DataError", "Error", "Gossip", "LocalSteps", "State", "TransportError", "UsageError", "attach",
-    "compress", "decompress", "inspect", "library_version", "operators", "recipes",
+    "compress", "decompress", "inspect", "library_version", "operators", "recipes", "report",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
 
-_OF_TORCH = {"attach": ".hook", "State": ".hook", "LocalSteps": ".local", "Gossip": ".local"}
+_OF_TORCH = {"attach": ".hook", "State": ".hook", "LocalSteps": ".local", "Gossip": ".local", "report": ".shadow"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+import types
+from typing import Any, Callable, Iterable
 
 import torch
 
@@ -45,6 +46,23 @@ def trained(module: torch.nn.Module, ignored: Iterable[str] = ()) -> dict[str, t
 def described(parameters: dict[str, torch.nn.Parameter]) -> list[tuple[str, tuple[int, ...]]]:
     """Name and shape of each; where entries lie apart, DDP's buckets have them in the shape's own order."""
     return [(n, memory_shape(p) or tuple(p.shape) or (1,)) for n, p in parameters.items()]
+
+
+# torch 1.13 has no hooks of optimizers. Schedulers want a bound method, and leave their own mark on it.
+def after_steps(optimizer: torch.optim.Optimizer, note: Callable[[], None]) -> None:
+    """Calls note after every step that the optimizer makes."""
+    if hasattr(optimizer, "register_step_post_hook"):
+        optimizer.register_step_post_hook(lambda *_: note())
+        return
+    original = optimizer.step
+
+    def step(_: Any, *arguments: Any, **named: Any) -> Any:
+        result = original(*arguments, **named)
+        note()
+        return result
+
+    step.__dict__.update(getattr(original, "__dict__", {}))
+    optimizer.step = types.MethodType(step, optimizer)  # type: ignore[method-assign]
 
 
 def blob_key(rank: int) -> str:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from . import _library as l
+from .errors import UsageError
 
+log = logging.getLogger("laconic")
+
+_SHOWN = ("wire_bytes", "traffic_bytes", "ratio", "exposed_seconds", "compress_seconds", "decompress_seconds")
 _COUNTED = [name for name, _ in l.Stats._fields_ if name not in ("struct_size", "flags", "finite")]
 
 
 class Costs:
-    def __init__(self) -> None:
+    """``writer``: TensorBoard's SummaryWriter, or anything else with its add_scalar(name, value, step)."""
+
+    def __init__(self, writer: Any = None) -> None:
+        if writer is not None and not callable(getattr(writer, "add_scalar", None)):
+            raise UsageError(f"a writer of type {type(writer).__name__}; allowed: one with add_scalar")
+        self._writer = writer
         self._last: dict[str, Any] = {name: 0 for name in _COUNTED}
         self._total: dict[str, Any] = dict(self._last)
         self._steps = 0
@@ -22,6 +32,18 @@ class Costs:
         for name in _COUNTED:
             self._total[name] += self._last[name]
         self._steps += 1
+        if self._writer is not None:
+            self._write(_with_ratio(self._last))
+
+    # What goes wrong in a writer is not the training's business.
+    def _write(self, shown: dict[str, Any]) -> None:
+        try:
+            for name in _SHOWN:
+                if shown[name] is not None:
+                    self._writer.add_scalar(f"laconic/{name}", shown[name], self._steps)
+        except Exception as error:
+            self._writer = None
+            log.warning("the writer failed and is not used any more: %s: %s", type(error).__name__, error)
 
     def report(self) -> dict[str, Any]:
         return {"steps": self._steps, "last": _with_ratio(self._last), "total": _with_ratio(self._total)}

@@ -12,7 +12,6 @@ import inspect
 import logging
 import queue
 import threading
-import types
 import weakref
 from typing import Any, Callable, Iterable
 
@@ -22,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from . import _library as l
 from ._method import Method, recipe_of, recipe_text
-from ._model import DTYPES, blob_of, described, state_of, trained
+from ._model import DTYPES, after_steps, blob_of, described, state_of, trained
 from ._stats import Costs, tensor_report
 from ._transports import make_transport
 from .errors import Error, UsageError
@@ -72,6 +71,7 @@ class State:
         threads: int = 1,
         transport: str = "sockets",
         group: Any = None,
+        writer: Any = None,
     ) -> None:
         self._closed = False
         if not isinstance(model, DistributedDataParallel):
@@ -99,7 +99,7 @@ class State:
             self._follow(optimizer)
         self.error: Error | None = None
         self._untold: Error | None = None  # what could not be raised by the pass that met it
-        self._costs = Costs()
+        self._costs = Costs(writer)
         self._step = 0
         self._open = self._pending = self._refused = False
         self._parts: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
@@ -266,32 +266,22 @@ class State:
             self._pending = False
             self._method.commit() if self._stepped else self._method.rollback()
 
-    # torch 1.13 has no hooks of optimizers. Schedulers want a bound method, and leave their own mark on it.
     def _follow(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
         itself = weakref.ref(self)
 
-        def note(*_: Any) -> None:
+        def note() -> None:
             state = itself()
             if state is not None:
                 state._stepped = True
 
-        if hasattr(optimizer, "register_step_post_hook"):
-            optimizer.register_step_post_hook(note)
-            return
-        original = optimizer.step
-
-        def step(_: Any, *arguments: Any, **named: Any) -> Any:
-            result = original(*arguments, **named)
-            note()
-            return result
-
-        step.__dict__.update(getattr(original, "__dict__", {}))
-        optimizer.step = types.MethodType(step, optimizer)  # type: ignore[method-assign]
+        after_steps(optimizer, note)
 
     def stats(self) -> dict[str, Any]:
-        """``{"steps", "last", "total"}``: bytes, ratio and seconds of the last step and of all."""
-        return self._costs.report()
+        """``{"steps", "last", "total", "tensors"}``: bytes, ratio and seconds of the last step and of all, and ``tensor_stats``."""
+        told = self._costs.report()
+        known = told["steps"] and self.error is None and not self._dense
+        return {**told, "tensors": self.tensor_stats() if known else {}}
 
     def tensor_stats(self) -> dict[str, dict[str, Any]]:
         """What each tensor cost this rank in the last step: ``{"payload_bytes", "dense_bytes", "ratio", "rests"}``."""

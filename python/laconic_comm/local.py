@@ -1,6 +1,7 @@
 """Training in which gradients stay with their rank: local steps with a common model now and then, and gossip.
 
-Both stand around an optimizer of one's own: ``step()`` takes the place of ``optimizer.step()``.
+Both stand around an optimizer of one's own: ``step()`` takes the place of ``optimizer.step()``; that of local steps may
+also follow it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from ._method import Method, pointers, recipe_of, recipe_text
-from ._model import blob_of, described, memory_shape, state_of, trained
+from ._model import after_steps, blob_of, described, memory_shape, state_of, trained
 from ._stats import Costs
 from ._transports import make_transport
 from .errors import UsageError
@@ -32,9 +33,12 @@ def _broadcast(tensor: torch.Tensor, source: int, group: Any) -> None:
 
 
 class _Around:
+    _may_follow = True  # step() may come after a step that the optimizer has made
+
     def __init__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, text: str, *,
         seed: int = 0, timeout: float = 60, threads: int = 1, transport: str = "sockets", group: Any = None,
+        writer: Any = None,
     ) -> None:  # fmt: skip
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             raise UsageError("a DistributedDataParallel, which averages gradients; allowed: the module in it")
@@ -46,8 +50,11 @@ class _Around:
                 raise UsageError(f"parameter '{name}' is no float32 array without gaps")
         self._parameters = list(named.values())
         self._masks = "masking" in self.recipe["memory"]
-        self._costs = Costs()
+        self._costs = Costs(writer)
         self._step, self._group = 0, group
+        self._stepped = False  # the optimizer has, by itself
+        itself = weakref.ref(self)
+        after_steps(optimizer, lambda: _note_step(itself()))
         end = make_transport(transport, group, timeout)
         source = 0 if group is None else dist.get_global_rank(group, 0)
         for tensor in (*model.parameters(), *model.buffers()):
@@ -80,12 +87,17 @@ class _Around:
     def step(self) -> None:
         """One step: the optimizer's, and the exchange of models where one is due. All ranks make as many.
 
-        The optimizer makes none where this rank's gradient holds NaN or Inf.
+        The optimizer makes none where this rank's gradient holds NaN or Inf, nor where it has made one by itself since
+        the last call, as in ``optimizer.step(); local.step()``.
         """
+        already = self._stepped
+        if already and not self._may_follow:
+            raise UsageError("the optimizer has made its step already, which comes after mixing; call step() of gossip alone")
         lr = float(self.optimizer.param_groups[0]["lr"])
         before = self._method.before_update(pointers(self._addresses()), self._gradients(), self._step, lr)
-        if before.finite:
+        if before.finite and not already:
             self.optimizer.step()
+        self._stepped = False
         after = self._method.after_update(pointers(self._addresses()), self._step, lr, self._momenta())
         self._costs.add(before, after)
         self._step += 1
@@ -163,7 +175,7 @@ class LocalSteps(_Around):
             for x, y in batches:
                 optimizer.zero_grad()
                 loss(model(x), y).backward()
-                local.step()
+                local.step()                        # or after optimizer.step()
 
     The mean of the changes is the gradient of the ``outer`` optimizer on the common model (``"none"``:
     it is applied as it is); with an ``op`` the ``memory`` is "feedback" unless told. ``recipe`` names a whole method instead, such as "diloco" or "sbc2". The
@@ -219,6 +231,8 @@ class Gossip(_Around):
     ``attach``.
     """
 
+    _may_follow = False
+
     def __init__(
         self,
         model: torch.nn.Module,
@@ -242,6 +256,11 @@ class Gossip(_Around):
         total = parameter.detach().clone()
         dist.all_reduce(total, group=self._group)
         return total / self.world_size
+
+
+def _note_step(around: _Around | None) -> None:
+    if around is not None:
+        around._stepped = True
 
 
 _all: weakref.WeakSet[_Around] = weakref.WeakSet()

@@ -77,6 +77,35 @@ def test_local_steps_resume_in_a_round(run):
     assert all(run(resumed, 2))
 
 
+def followed(rank, size, scheduled):
+    models = []
+    for alone in (True, False):
+        model = net()
+        optimizer = sgd(model)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        with lc.LocalSteps(model, optimizer, **SBC) as around:
+            for step in range(7):
+                around.zero_grad()
+                (model(batch(rank, step)) ** 2).mean().backward()
+                if not alone:
+                    optimizer.step()
+                around.step()
+                if scheduled:
+                    scheduler.step()
+        models.append(flat(model))
+    gossip = lc.Gossip(model, optimizer, transport=TRANSPORT)
+    optimizer.step()
+    with pytest.raises(lc.UsageError, match="comes after mixing"):
+        gossip.step()
+    return models
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_steps_may_follow_those_of_the_optimizer(run, scheduled):
+    for alone, after in run(followed, 2, scheduled):
+        assert alone == after
+
+
 def runs_away(rank, size):
     model = net()
     optimizer = sgd(model)

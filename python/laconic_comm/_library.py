@@ -180,6 +180,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         status_t,
         [pointer, c.POINTER(size_t), c.POINTER(pointer), pointer, size_t, c.c_int, c.POINTER(size_t)],
     ),
+    "wait": (status_t, [pointer, size_t, c.c_double, c.POINTER(c.c_int)]),
     "finish": (status_t, [pointer, c.POINTER(Stats)]),
     "commit": (status_t, [pointer]),
     "rollback": (status_t, [pointer]),

@@ -114,9 +114,14 @@ class Method:
     def begin(self, step: int, lr: float, scale: float, parameters: Sequence[int] | None) -> None:
         self._call("begin", self._step(step, lr, scale, parameters))
 
-    def submit(self, tensors: Sequence[int], arrays: Sequence[int], dtype: int) -> None:
-        numbers = (l.size_t * len(tensors))(*tensors)
-        self._call("submit", numbers, pointers(arrays), None, len(tensors), dtype, None)
+    def submit(self, tensors: Sequence[int], arrays: Sequence[int], dtype: int) -> int:
+        numbers, part = (l.size_t * len(tensors))(*tensors), l.size_t()
+        self._call("submit", numbers, pointers(arrays), None, len(tensors), dtype, c.byref(part))
+        return int(part.value)
+
+    def wait(self, part: int) -> None:
+        """Until the part's means stand in its arrays; the time-out is the transfers' own."""
+        self._call("wait", part, 0.0, c.byref(c.c_int()))
 
     def finish(self) -> l.Stats:
         stats = l.Stats()

@@ -38,8 +38,6 @@ def trained(module: torch.nn.Module, ignored: Iterable[str] = ()) -> dict[str, t
     for name, parameter in found.items():
         if parameter.dtype not in DTYPES:
             raise UsageError(f"parameter '{name}' is {parameter.dtype}; allowed: float32 float16 bfloat16")
-        if parameter.device.type != "cpu":
-            raise UsageError(f"parameter '{name}' is on {parameter.device}; allowed: cpu")
     return found
 
 
@@ -65,21 +63,21 @@ def after_steps(optimizer: torch.optim.Optimizer, note: Callable[[], None]) -> N
     optimizer.step = types.MethodType(step, optimizer)  # type: ignore[method-assign]
 
 
-def blob_key(rank: int) -> str:
-    return f"rank{rank}.blob"
+def blob_key(rank: int, shard: str = "") -> str:
+    return f"{shard}rank{rank}.blob"
 
 
-def state_of(blob: bytearray, rank: int, size: int, step: int) -> dict[str, Any]:
-    """What checkpoints hold: plain values, this rank's under its own key."""
+def state_of(blob: bytearray, rank: int, size: int, step: int, shard: str = "") -> dict[str, Any]:
+    """What checkpoints hold: plain values, this rank's under its own key, which begins with the shard's name if any."""
     return {
         "version": 1,
         "world_size": size,
         "step": step,
-        blob_key(rank): torch.frombuffer(blob, dtype=torch.uint8).clone() if blob else torch.empty(0, dtype=torch.uint8),
+        blob_key(rank, shard): torch.frombuffer(blob, dtype=torch.uint8).clone() if blob else torch.empty(0, dtype=torch.uint8),
     }
 
 
-def blob_of(states: Any, rank: int, size: int) -> tuple[bytes, int]:
+def blob_of(states: Any, rank: int, size: int, shard: str = "") -> tuple[bytes, int]:
     """This rank's bytes and the step, of one state, or of the states of all ranks."""
     from ._method import redistributed
 
@@ -94,13 +92,13 @@ def blob_of(states: Any, rank: int, size: int) -> tuple[bytes, int]:
     if merged.get("version") != 1:
         raise UsageError(f"a state of version {merged.get('version')}; allowed: 1")
     saved = int(merged["world_size"])
-    if saved == size and blob_key(rank) in merged:
-        return bytes(merged[blob_key(rank)].numpy()), int(merged["step"])
-    missing = [r for r in range(saved) if blob_key(r) not in merged]
+    if saved == size and blob_key(rank, shard) in merged:
+        return bytes(merged[blob_key(rank, shard)].numpy()), int(merged["step"])
+    missing = [r for r in range(saved) if blob_key(r, shard) not in merged]
     if missing:
         raise UsageError(
-            f"the state of {saved} ranks lacks '{blob_key(missing[0])}'; for {size} ranks give all of them, "
+            f"the state of {saved} ranks lacks '{blob_key(missing[0], shard)}'; for {size} ranks give all of them, "
             "as one dict or as a list of dicts"
         )
-    blobs = [bytes(merged[blob_key(r)].numpy()) for r in range(saved)]
+    blobs = [bytes(merged[blob_key(r, shard)].numpy()) for r in range(saved)]
     return redistributed(blobs, size, rank), int(merged["step"])

@@ -13,7 +13,7 @@ import logging
 import queue
 import threading
 import weakref
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Tuple
 
 import torch
 import torch.distributed as dist
@@ -22,24 +22,34 @@ from torch.nn.parallel import DistributedDataParallel
 from . import _library as l
 from ._method import Method, recipe_of, recipe_text
 from ._model import DTYPES, after_steps, blob_of, described, state_of, trained
+from ._staging import staging_for
 from ._stats import Costs, tensor_report
 from ._transports import make_transport
+from ._wrappers import unwrapped, unwrapped_optimizer
 from .errors import Error, UsageError
 
 log = logging.getLogger("laconic")
 
+_Part = Tuple["torch.futures.Future[torch.Tensor]", torch.Tensor, torch.Tensor]  # in the last the library writes
 _UNDEFINED = float("nan")  # gradients of a step that failed: nobody shall train with them by mistake
 
 
-def attach(model: DistributedDataParallel, op: str | None = None, **options: Any) -> State:
+def attach(model: Any, op: str | None = None, **options: Any) -> State:
     """Lets a DistributedDataParallel model send compressed gradients. All ranks call it, before the first backward.
 
+    Models of fully_shard() take ``mesh``, too: that of the replicas, between which gradients are then compressed.
     Takes what State takes. Either ``op`` (such as ``"topk:0.01+natural"``) with ``memory``, ``exchange``,
     ``layout`` and ``rules``, or a whole ``recipe``: a name, a .json file, JSON text or a dict.
     ``optimizer``: steps it does not make (a GradScaler's skipped ones) are rolled back, and its learning
     rate is told to memories that ask; without it every finite step is committed. ``scaler``: its loss
     scale, so that what is remembered is unscaled. Different settings on two ranks raise UsageError on all.
     """
+    model = unwrapped(model)
+    if "mesh" in options or not isinstance(model, DistributedDataParallel):
+        from .sharded import ShardedState, is_sharded
+
+        if "mesh" in options or is_sharded(model):
+            return ShardedState(model, op, **options)
     state = State(model, op, **options)
     try:
         model.register_comm_hook(state, state.hook)
@@ -56,7 +66,7 @@ class State:
 
     def __init__(
         self,
-        model: DistributedDataParallel,
+        model: Any,
         op: str | None = None,
         *,
         recipe: str | dict[str, Any] | None = None,
@@ -72,13 +82,11 @@ class State:
         transport: str = "sockets",
         group: Any = None,
         writer: Any = None,
+        _staging: Any = False,
     ) -> None:
         self._closed = False
-        if not isinstance(model, DistributedDataParallel):
-            raise UsageError(
-                f"a {type(model).__name__}; allowed: DistributedDataParallel (with Accelerate what prepare() "
-                "returns, with Lightning trainer.strategy.model)"
-            )
+        model = unwrapped(model)
+        self._require(model)
         if op is None and exchange is None and recipe is None:
             raise UsageError("nothing to do; allowed: an operator, an exchange or a recipe")
         options = {"op": op, "memory": memory, "exchange": exchange, "layout": layout, "rules": rules}
@@ -87,34 +95,57 @@ class State:
         if self.recipe["mixer"] or self.recipe["delay"] > 1 or self.recipe["outer"] != "none":
             other = "Gossip" if self.recipe["mixer"] else "LocalSteps"
             raise UsageError(f"recipe '{self.recipe['name']}' averages no gradients; use lc.{other}")
-        parameters = trained(model.module, getattr(model, "parameters_to_ignore", ()))
+        parameters, tensors, own_group = self._look_at(model)
         self._parameters, self._names = list(parameters.values()), list(parameters)
         self._places = {id(p): i for i, p in enumerate(self._parameters)}
-        self._plain = all(p.dtype == torch.float32 for p in self._parameters)
-        self._group = model.process_group if group is None else group
+        device = self._parameters[0].device
+        self._staging = staging_for(device, _staging)
+        self._group = own_group if group is None else group
         self._timeout, self._transport = timeout, transport
         self._dense = self.recipe["exchange"] == "dense"
         self._scaler, self._optimizer, self._stepped = scaler, None, True
         if optimizer is not None:
-            self._follow(optimizer)
+            self._follow(unwrapped_optimizer(optimizer))
         self.error: Error | None = None
         self._untold: Error | None = None  # what could not be raised by the pass that met it
         self._costs = Costs(writer)
         self._step = 0
         self._open = self._pending = self._refused = False
-        self._parts: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
+        self._parts: list[_Part] = []
         self._idle = threading.Event()
         self._idle.set()
         self._method = Method(
-            make_transport(transport, self._group, timeout), text, described(parameters),
-            seed=seed, timeout=timeout, threads=threads,
+            make_transport(transport, self._group, timeout), text, tensors,
+            seed=seed, timeout=timeout, threads=threads, unit_bytes=self._UNIT_BYTES,
         )  # fmt: skip
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        threading.Thread(target=_work, args=(self._jobs,), name="laconic", daemon=True).start()
+        self._worker = threading.Thread(target=_work, args=(self._jobs,), name="laconic", daemon=True)
+        self._worker.start()
         _states.add(self)
         count = sum(p.numel() for p in self._parameters)
         log.info("%s: %d tensors, %d entries, %d ranks, transport %s", self.recipe["name"],
                  len(self._parameters), count, self.world_size, transport)  # fmt: skip
+
+    _UNIT_BYTES = 0  # the library's own
+    _SHARD = ""  # what keys of checkpoints begin with
+
+    def _require(self, model: Any) -> None:
+        if not isinstance(model, DistributedDataParallel):
+            raise UsageError(
+                f"a {type(model).__name__}; allowed: DistributedDataParallel (with Accelerate what prepare() "
+                "returns, with Lightning trainer.strategy.model), or a model of fully_shard() with mesh="
+            )
+
+    # Parameters by name, what the library is told of them, and the group.
+    def _look_at(self, model: Any) -> tuple[dict[str, torch.nn.Parameter], list[tuple[str, tuple[int, ...]]], Any]:
+        parameters = trained(model.module, getattr(model, "parameters_to_ignore", ()))
+        return parameters, described(parameters), model.process_group
+
+    # For memories that look at the parameters: where the library can.
+    def _parameter_addresses(self) -> list[int] | None:
+        if any(p.dtype != torch.float32 or p.device.type != "cpu" for p in self._parameters):
+            return None
+        return [p.data_ptr() for p in self._parameters]
 
     @property
     def rank(self) -> int:
@@ -167,15 +198,53 @@ class State:
         except KeyError:
             raise UsageError("a parameter that was not trained at attach; attach again to a new DDP") from None
         addresses = [g.data_ptr() for g in bucket.gradients()]
-        self._method.submit(places, addresses, DTYPES[buffer.dtype])
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        self._parts.append((future, buffer))
+        future = self._future(buffer)
+        if self._staging is None:
+            self._method.submit(places, addresses, DTYPES[buffer.dtype])
+            self._parts.append((future, buffer, buffer))
+        else:
+            host, copied = self._staging.down(bucket.index(), buffer)
+            addresses = [host.data_ptr() + address - buffer.data_ptr() for address in addresses]
+            self._parts.append((future, buffer, host))
+            self._jobs.put(lambda: self._submit_after(copied, places, addresses, DTYPES[buffer.dtype]))
         if not bucket.is_last():
             return future
         told_by_backward = self._tell_after_backward()
         self._idle.clear()
         self._jobs.put(lambda: self._finish(told_by_backward))
         return future if told_by_backward else future.then(self._value_or_error)
+
+    # In the thread of _work, in the order of the buckets.
+    def _submit_after(self, copied: Any, places: list[int], addresses: list[int], dtype: int) -> None:
+        try:
+            copied.synchronize()
+            self._method.submit(places, addresses, dtype)
+        except BaseException as error:  # what ended the step is told by finish
+            self._method.abort(f"rank {self.rank}: {error}")
+
+    # Until what was staged has been submitted.
+    def _drain(self) -> None:
+        if self._staging is not None and threading.current_thread() is not self._worker:
+            done = threading.Event()
+            self._jobs.put(done.set)
+            done.wait()
+
+    def _future(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        return torch.futures.Future() if self._staging is None else self._staging.streams(buffer.device).future()
+
+    # Hands the parts' means to DDP, or what nobody shall train with.
+    def _resolve(self, parts: list[_Part], good: bool) -> None:
+        for future, buffer, host in parts:
+            if self._staging is None:
+                future.set_result(buffer if good else buffer.fill_(_UNDEFINED))
+                continue
+            streams = self._staging.streams(buffer.device)
+            if good:
+                streams.up(buffer, host)
+            else:
+                streams.fill(buffer, _UNDEFINED)
+            with streams.current():
+                future.set_result(buffer)
 
     def _begin(self) -> None:
         self._idle.wait()
@@ -184,29 +253,31 @@ class State:
         self._decide()
         scale = float(self._scaler.get_scale()) if self._scaler is not None else 1.0
         groups = self._optimizer.param_groups if self._optimizer is not None else [{"lr": 1.0}]
-        addresses = [p.data_ptr() for p in self._parameters] if self._plain else None
-        self._method.begin(self._step, float(groups[0]["lr"]), scale, addresses)
+        self._method.begin(self._step, float(groups[0]["lr"]), scale, self._parameter_addresses())
         self._open = True
 
     # In the thread of _work: DDP's own finalisation waits for the futures meanwhile.
     def _finish(self, told_by_backward: bool) -> None:
         parts, self._parts = self._parts, []
+        good = self._count(self._method.finish)
+        self._open = False
+        self._idle.set()
+        self._resolve(parts, good)
+
+    # Whether the step has ended well.
+    def _count(self, finish: Callable[[], l.Stats]) -> bool:
         try:
-            stats = self._method.finish()
+            stats = finish()
             self._costs.add(stats)
             self.error, self._pending, self._stepped = None, bool(stats.finite), self._optimizer is None
             self._step += 1
             log.debug("step %d: %d bytes for %d", self._step, stats.wire_bytes, stats.dense_bytes)
+            return True
         except BaseException as error:
             self.error = error if isinstance(error, Error) else Error(str(error))
             self._untold = self.error
             log.error("step %d: %s", self._step, self.error)
-            for _, buffer in parts:
-                buffer.fill_(_UNDEFINED)
-        self._open = False
-        self._idle.set()
-        for future, buffer in parts:
-            future.set_result(buffer)
+            return False
 
     # Exceptions of futures reach the user as RuntimeErrors of torch. A callback of the backward pass
     # raises what it wants; a second one, queued by the first, comes after DDP's own, so DDP is done with the step.
@@ -237,9 +308,8 @@ class State:
         self._untold = error
         return self._without_value(bucket.buffer())
 
-    @staticmethod
-    def _without_value(buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    def _without_value(self, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        future = self._future(buffer)
         future.set_result(buffer.fill_(_UNDEFINED))
         return future
 
@@ -251,14 +321,14 @@ class State:
 
     def _end_quietly(self, why: str) -> None:
         self._open = False
+        self._drain()
         try:
             self._method.abort(f"rank {self.rank}: {why}")
             self._method.finish()
         except Error:
             pass
         parts, self._parts = self._parts, []
-        for future, buffer in parts:
-            future.set_result(buffer.fill_(_UNDEFINED))
+        self._resolve(parts, good=False)
 
     # What became of the last step is known when the next one begins, or somebody asks for the state.
     def _decide(self) -> None:
@@ -308,13 +378,13 @@ class State:
         """All that this rank remembers, under a key with its rank. A copy."""
         self._idle.wait()
         self._decide()
-        return state_of(self._method.save(), self.rank, self.world_size, self._step)
+        return state_of(self._method.save(), self.rank, self.world_size, self._step, self._SHARD)
 
     def load_state_dict(self, state: dict[str, Any] | Iterable[dict[str, Any]]) -> None:
         """Goes on from what ``state_dict`` gave on this rank; with another number of ranks, from a list of all ranks'."""
         self._idle.wait()
         self._decide()
-        blob, step = blob_of(state, self.rank, self.world_size)
+        blob, step = blob_of(state, self.rank, self.world_size, self._SHARD)
         self._method.load(blob)
         self._step = step
 
@@ -331,6 +401,7 @@ class State:
             return
         self._closed = True
         if hasattr(self, "_jobs"):  # else it was never made
+            self._drain()
             self._jobs.put(None)
             if not self._idle.is_set():
                 self._method.abort(f"rank {self.rank} leaves")

@@ -9,6 +9,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+try:  # so that the server of the tests has it loaded; Debian's 1.13 fails with a ValueError of its own
+    import torch.distributed.checkpoint
+    import torch._dynamo  # which optimizers load with their first step
+    import torch.distributed.fsdp  # noqa: F401
+except (ImportError, ValueError):
+    pass
+
 TIMEOUT = 30.0
 TRANSPORT = "sockets"
 

@@ -8,14 +8,9 @@
 namespace laconic {
 namespace {
 
-constexpr std::size_t kChunk = 262144;
+constexpr std::size_t kRoom = huffman_room(Entropy::kChunk);
 
-std::size_t chunks_of(std::size_t count) { return (count + kChunk - 1) / kChunk; }
-
-template <class Byte>
-std::span<Byte> chunk_of(std::span<Byte> bytes, std::size_t chunk) {
-  return bytes.subspan(chunk * kChunk, std::min(kChunk, bytes.size() - chunk * kChunk));
-}
+std::size_t chunks_of(std::size_t count) { return (count + Entropy::kChunk - 1) / Entropy::kChunk; }
 
 }  // namespace
 
@@ -28,40 +23,58 @@ std::size_t Entropy::max_size(std::size_t count) {
   return count + chunks_of(count) * varint_size(kChunk);
 }
 
-void Entropy::encode(ByteView bytes, Buffer& out, Pool& pool) {
-  constexpr std::size_t kRoom = huffman_room(kChunk);
-  sizes_.resize(chunks_of(bytes.size()));
-  const auto staging = staging_.reset(sizes_.size() * kRoom);
-  pool.each(sizes_.size(), [&](std::size_t chunk, unsigned) {
-    sizes_[chunk] = huffman_encode(chunk_of(bytes, chunk), staging.data() + chunk * kRoom);
-  });
-  for (std::size_t chunk = 0; chunk < sizes_.size(); ++chunk) {
-    const ByteView raw = chunk_of(bytes, chunk),
-                   coded(staging.data() + chunk * kRoom, sizes_[chunk]);
-    put_varint(coded.empty() ? raw.size() : coded.size(), out);
-    out.append(coded.empty() ? raw : coded);
-  }
+void Entropy::begin_waves(std::size_t slots) {
+  sizes_.resize(slots);
+  raw_.resize(slots);
+  staging_.reset(slots * kRoom);
 }
 
-ByteView Entropy::decode(ByteView coded, std::span<std::uint8_t> bytes, Pool& pool) {
+void Entropy::encode_slot(std::size_t slot) {
+  sizes_[slot] = huffman_encode(raw_[slot], staging_.data() + slot * kRoom);
+}
+
+void Entropy::append_slot(std::size_t slot, Buffer& out) const {
+  const ByteView raw = raw_[slot], coded = staging_.view(slot * kRoom).first(sizes_[slot]);
+  put_varint(coded.empty() ? raw.size() : coded.size(), out);
+  out.append(coded.empty() ? raw : coded);
+}
+
+void Entropy::encode(ByteView bytes, Buffer& out, Pool& pool) {
+  encode_chunks(
+      bytes.size(),
+      [&](std::size_t chunk, std::size_t) {
+        return bytes.subspan(chunk * kChunk, size_of(chunk, bytes.size()));
+      },
+      out, pool);
+}
+
+ByteView Entropy::split(ByteView coded, std::size_t count) {
   ByteReader in(coded);
   coded_.clear();
-  for (std::size_t chunk = 0; chunk < chunks_of(bytes.size()); ++chunk) {
-    const std::size_t raw = chunk_of(bytes, chunk).size();
+  for (std::size_t chunk = 0; chunk < chunks_of(count); ++chunk) {
+    const std::size_t raw = size_of(chunk, count);
     const std::uint64_t size = in.varint("an entropy-coded chunk's length");
     if (size > raw)
       throw DataError("an entropy-coded chunk of " + std::to_string(raw) + " symbols claims " +
                       std::to_string(size) + " bytes");
     coded_.push_back(in.take(size, "an entropy-coded chunk"));
   }
-  pool.each(coded_.size(), [&](std::size_t chunk, unsigned) {
-    const auto to = chunk_of(bytes, chunk);
-    if (coded_[chunk].size() == to.size())
-      std::memcpy(to.data(), coded_[chunk].data(), to.size());
-    else
-      huffman_decode(coded_[chunk], to);
-  });
   return in.rest();
+}
+
+void Entropy::decode_chunk(ByteView coded, std::span<std::uint8_t> bytes) {
+  if (coded.size() == bytes.size())
+    std::memcpy(bytes.data(), coded.data(), bytes.size());
+  else
+    huffman_decode(coded, bytes);
+}
+
+ByteView Entropy::decode(ByteView coded, std::span<std::uint8_t> bytes, Pool& pool) {
+  const ByteView rest = split(coded, bytes.size());
+  pool.each(coded_.size(), [&](std::size_t chunk, unsigned) {
+    decode_chunk(coded_[chunk], bytes.subspan(chunk * kChunk, size_of(chunk, bytes.size())));
+  });
+  return rest;
 }
 
 }  // namespace laconic

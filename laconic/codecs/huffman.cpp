@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "laconic/base/errors.h"
 #include "laconic/codecs/bits.h"
@@ -75,6 +76,64 @@ Lengths lengths_of(const Counts& counts) {
     for (std::uint32_t i = 0; i < of_length[bits]; ++i)
       lengths[symbols[at++]] = static_cast<std::uint8_t>(bits);
   return lengths;
+}
+
+// Counts in four tables, so that neighbours that are equal do not wait for each other.
+struct Tally {
+  std::uint32_t part[4][kSymbols] = {};
+
+  void add(ByteView bytes) {
+    std::size_t i = 0;
+    for (; i + 8 <= bytes.size(); i += 8) {
+      const auto word = load<std::uint64_t>(bytes.data() + i);
+      for (unsigned j = 0; j < 8; ++j) ++part[j % 4][word >> (8 * j) & 255];
+    }
+    for (; i < bytes.size(); ++i) ++part[0][bytes[i]];
+  }
+  void add_to(std::span<std::uint32_t, kSymbols> counts) const {
+    for (std::size_t s = 0; s < kSymbols; ++s)
+      counts[s] += part[0][s] + part[1][s] + part[2][s] + part[3][s];
+  }
+};
+
+// Bounds on symbols, on their values and on the lower four bits: cheap to find beside counts.
+struct Bounds {
+  std::uint8_t low = 255, high = 0, nibble = 0;
+
+  explicit Bounds(ByteView symbols) {
+    for (const std::uint8_t symbol : symbols) {
+      low = std::min(low, symbol);
+      high = std::max(high, symbol);
+      nibble = std::max<std::uint8_t>(nibble, symbol & 15);
+    }
+  }
+  bool contain(std::size_t symbol) const {
+    return symbol >= low && symbol <= high && (symbol & 15) <= nibble;
+  }
+};
+
+// What codes are made from: how often each symbol occurs or, of many symbols, how often in every
+// fourth stretch, and once for each that may occur elsewhere; unless these are so many that their
+// codes would be at the expense of others.
+Counts counts_of(ByteView symbols) {
+  constexpr std::size_t kMany = 131072, kStretch = 1024, kMostGuessed = 40;
+  Counts counts{};
+  if (symbols.size() < kMany) {
+    count_bytes(symbols, counts);
+    return counts;
+  }
+  Tally tally;
+  for (std::size_t from = 0; from < symbols.size(); from += 4 * kStretch)
+    tally.add(symbols.subspan(from, std::min(kStretch, symbols.size() - from)));
+  tally.add_to(counts);
+  const Bounds bounds(symbols);
+  std::size_t guessed = 0;
+  for (std::size_t s = 0; s < kSymbols; ++s)
+    if (counts[s] == 0 && bounds.contain(s)) counts[s] = 1, ++guessed;
+  if (guessed <= kMostGuessed) return counts;
+  counts = {};
+  count_bytes(symbols, counts);
+  return counts;
 }
 
 // What is put into the stream for each symbol: the code, its first bit lowest, and its length.
@@ -164,13 +223,25 @@ struct StreamWriter {
   }
 };
 
-std::uint8_t* put_stream(ByteView symbols, const Words& words, std::uint8_t* to) {
-  StreamWriter out{to};
-  std::size_t i = 0;
+// Writes the rest of a stream, from symbol i on, and returns its end.
+std::uint8_t* end_stream(ByteView symbols, std::size_t i, const Words& words, StreamWriter out) {
   for (; i + 5 <= symbols.size(); i += 5) out.put<5>(symbols.data() + i, words);
   for (; i < symbols.size(); ++i) out.put<1>(symbols.data() + i, words);
   if (out.used > 0) *out.to++ = static_cast<std::uint8_t>(out.word);
   return out.to;
+}
+
+// Two streams side by side: each waits for its own last word alone. `first` has at least as many
+// symbols. Returns their ends.
+std::array<std::uint8_t*, 2> put_streams(ByteView first, ByteView second, const Words& words,
+                                         std::uint8_t* to_first, std::uint8_t* to_second) {
+  StreamWriter a{to_first}, b{to_second};
+  std::size_t i = 0;
+  for (; i + 5 <= second.size(); i += 5) {
+    a.put<5>(first.data() + i, words);
+    b.put<5>(second.data() + i, words);
+  }
+  return {end_stream(first, i, words, a), end_stream(second, i, words, b)};
 }
 
 std::size_t per_stream(std::size_t count) { return (count + kStreams - 1) / kStreams; }
@@ -297,15 +368,9 @@ struct Stream {
 }  // namespace
 
 void count_bytes(ByteView bytes, std::span<std::uint32_t, 256> counts) {
-  std::uint32_t part[4][kSymbols] = {};  // neighbours that are equal do not wait for each other
-  std::size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    const auto word = load<std::uint64_t>(bytes.data() + i);
-    for (unsigned j = 0; j < 8; ++j) ++part[j % 4][word >> (8 * j) & 255];
-  }
-  for (; i < bytes.size(); ++i) ++part[0][bytes[i]];
-  for (std::size_t s = 0; s < kSymbols; ++s)
-    counts[s] += part[0][s] + part[1][s] + part[2][s] + part[3][s];
+  Tally tally;
+  tally.add(bytes);
+  tally.add_to(counts);
 }
 
 std::uint64_t huffman_size(std::span<const std::uint32_t, 256> counts) {
@@ -320,29 +385,39 @@ std::uint64_t huffman_size(std::span<const std::uint32_t, 256> counts) {
 
 std::size_t huffman_encode(ByteView symbols, std::uint8_t* to) {
   if (symbols.size() < 4) return 0;
-  Counts counts{};
-  count_bytes(symbols, counts);
-  if (counts[symbols[0]] == symbols.size()) {
+  const Counts counts = counts_of(symbols);
+  if (std::ranges::count_if(counts, [](std::uint32_t c) { return c > 0; }) == 1) {
     to[0] = to[1] = symbols[0];
     return 2;
   }
   const Lengths lengths = lengths_of(counts);
-  std::uint8_t table[kSymbols + 2];
-  const auto table_size = static_cast<std::size_t>(put_table(lengths, table) - table);
+  std::uint8_t* at = put_table(lengths, to);
   constexpr std::size_t kLengths = 3 * 3;  // at most, for streams below 2 MiB
-  if (table_size + kLengths + kStreams + bits_of(counts, lengths) / 8 >= symbols.size()) return 0;
+  const std::uint64_t counted = std::reduce(counts.begin(), counts.end(), std::uint64_t{0});
+  const double bits = static_cast<double>(bits_of(counts, lengths)) *
+                      (static_cast<double>(symbols.size()) / static_cast<double>(counted));
+  if (static_cast<double>(at - to) + kLengths + kStreams + bits / 8 >=
+      static_cast<double>(symbols.size()))
+    return 0;
   const Words words = words_of(lengths);
-  std::memcpy(to, table, table_size);
-  std::uint8_t* at = to + table_size;
-  std::uint8_t* const streams = at + kLengths;
-  std::uint8_t* end = streams;
-  for (std::size_t k = 0; k < kStreams; ++k) {
-    std::uint8_t* const start = end;
-    end = put_stream(part_of(symbols, k), words, start);
-    if (k + 1 < kStreams) at = store_varint(static_cast<std::uint64_t>(end - start), at);
+  // Streams are written apart, and moved together when their lengths are known.
+  const std::size_t apart = per_stream(symbols.size()) * kMostBits / 8 + 16;
+  std::uint8_t *starts[kStreams], *ends[kStreams];
+  for (std::size_t k = 0; k < kStreams; ++k) starts[k] = at + kLengths + k * apart;
+  for (std::size_t k = 0; k < kStreams; k += 2) {
+    const auto both =
+        put_streams(part_of(symbols, k), part_of(symbols, k + 1), words, starts[k], starts[k + 1]);
+    std::ranges::copy(both, ends + k);
   }
-  std::memmove(at, streams, static_cast<std::size_t>(end - streams));
-  return static_cast<std::size_t>(end - streams + (at - to));
+  for (std::size_t k = 0; k + 1 < kStreams; ++k)
+    at = store_varint(static_cast<std::uint64_t>(ends[k] - starts[k]), at);
+  for (std::size_t k = 0; k < kStreams; ++k) {
+    const auto size = static_cast<std::size_t>(ends[k] - starts[k]);
+    std::memmove(at, starts[k], size);
+    at += size;
+  }
+  const auto size = static_cast<std::size_t>(at - to);
+  return size < symbols.size() ? size : 0;
 }
 
 void huffman_decode(ByteView coded, std::span<std::uint8_t> symbols) {

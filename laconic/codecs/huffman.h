@@ -17,10 +17,11 @@
 namespace laconic {
 
 // Bytes that huffman_encode may write while it works, for up to 2^22 symbols, the most it takes.
-constexpr std::size_t huffman_room(std::size_t count) { return count + 8; }
+constexpr std::size_t huffman_room(std::size_t count) { return count + count / 2 + 400; }
 
 // Writes the coded form of `symbols` if it is shorter than they are, and returns its size; else 0.
-// Which form is written depends on the symbols alone.
+// Which form is written depends on the symbols alone. Codes for many symbols are made from the
+// counts of a quarter of them.
 std::size_t huffman_encode(ByteView symbols, std::uint8_t* to);
 
 // About how many bytes huffman_encode makes of symbols that occur so often.

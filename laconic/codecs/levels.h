@@ -55,7 +55,6 @@ LevelCounts count_levels(const Levels& levels);
 // Working memory, kept between calls.
 struct LevelWork {
   Positions& positions;
-  Buffer& bytes;
   Entropy& entropy;
   Pool& pool;
   const LevelCounts* counts = nullptr;  // of the levels to be written, if known

@@ -40,20 +40,21 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   const bool small = levels.most <= 7 || guess_pairs(counts) <= guess_bytes(counts);
   const Form form = kForms[small ? 0 : 1];
   out.append_number(form.tag);
-  const auto packed = work.bytes.reset(packed_size(form.width, levels.count));
-  const std::size_t pieces = (levels.count + kLevelPiece - 1) / kLevelPiece;
   std::atomic<bool> beyond = false;
-  work.pool.each(pieces, [&](std::size_t piece, unsigned) {
-    std::uint8_t symbols[kLevelPiece];
-    const std::size_t from = piece * kLevelPiece;
-    const std::size_t part = std::min(kLevelPiece, levels.count - from);
-    if (zigzag(levels.at.small + from, part, symbols) >= form.escape) {
-      beyond = true;
-      for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min(symbols[i], form.escape);
+  const auto make = [&](std::size_t start, std::span<std::uint8_t> packed) {
+    const std::size_t per_byte = 8 / form.width,
+                      end = std::min(levels.count, (start + packed.size()) * per_byte);
+    for (std::size_t from = start * per_byte; from < end; from += kLevelPiece) {
+      std::uint8_t symbols[kLevelPiece];
+      const std::size_t part = std::min(kLevelPiece, end - from);
+      if (zigzag(levels.at.small + from, part, symbols) >= form.escape) {
+        beyond = true;
+        for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min(symbols[i], form.escape);
+      }
+      pack_bytes(symbols, part, form.width, packed.data() + (from / per_byte - start));
     }
-    pack_bytes(symbols, part, form.width, packed.data() + from / 8 * form.width);
-  });
-  work.entropy.encode(packed, out, work.pool);
+  };
+  work.entropy.encode_made(packed_size(form.width, levels.count), make, out, work.pool);
   if (!beyond) return;
   for (std::size_t i = 0; i < levels.count; ++i)
     if (const std::uint32_t number = zigzag(levels[i]); number >= form.escape)
@@ -76,24 +77,29 @@ ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork& work) {
   ByteReader in(bytes);
   const Form form = take_form(in);
   const std::uint64_t most = 2 * static_cast<std::uint64_t>(levels.most);
-  const auto packed = work.bytes.reset(packed_size(form.width, levels.count));
-  in = ByteReader(work.entropy.decode(in.rest(), packed, work.pool));
-  if (!padding_is_zero(packed, form.width, levels.count))
-    throw DataError("levels in Huffman codes: bits are set after the last level");
-  for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
-    std::uint8_t symbols[kLevelPiece];
-    symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
-    const std::size_t part = std::min(kLevelPiece, levels.count - from);
-    unpack_bytes(packed.data() + from / 8 * form.width, part, form.width, symbols);
-    const std::uint8_t largest = unzigzag(symbols, part, levels.at.small + from);
-    if (largest > most) refuse(largest, levels.most);
-    if (largest < form.escape) continue;
-    for (std::size_t i = 0; i < part; ++i) {
-      if (symbols[i] != form.escape) continue;
-      const std::uint64_t number = in.varint("a level beyond the symbols");
-      if (number > most - form.escape) refuse(number + form.escape, levels.most);
-      levels.at.set(from + i, unzigzag(static_cast<std::uint32_t>(number + form.escape)));
+  const std::size_t per_byte = 8 / form.width, size = packed_size(form.width, levels.count);
+  std::atomic<bool> beyond = false;
+  const auto use = [&](std::size_t start, ByteView packed) {
+    const std::size_t end = std::min(levels.count, (start + packed.size()) * per_byte);
+    if (start + packed.size() == size && !padding_is_zero(packed, form.width, levels.count))
+      throw DataError("levels in Huffman codes: bits are set after the last level");
+    for (std::size_t from = start * per_byte; from < end; from += kLevelPiece) {
+      std::uint8_t symbols[kLevelPiece];
+      symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
+      const std::size_t part = std::min(kLevelPiece, end - from);
+      unpack_bytes(packed.data() + (from / per_byte - start), part, form.width, symbols);
+      const std::uint8_t largest = unzigzag(symbols, part, levels.at.small + from);
+      if (largest > most) refuse(largest, levels.most);
+      if (largest == form.escape) beyond = true;
     }
+  };
+  in = ByteReader(work.entropy.decode_used(in.rest(), size, use, work.pool));
+  const auto escape = static_cast<std::int8_t>(unzigzag(form.escape));
+  for (std::size_t i = 0; beyond && i < levels.count; ++i) {
+    if (levels.at.small[i] != escape) continue;
+    const std::uint64_t number = in.varint("a level beyond the symbols");
+    if (number > most - form.escape) refuse(number + form.escape, levels.most);
+    levels.at.set(i, unzigzag(static_cast<std::uint32_t>(number + form.escape)));
   }
   return in.rest();
 }

@@ -1,5 +1,5 @@
-// 16-bit floats by integer arithmetic: no conversion instruction is used, because they are not on
-// every instruction set and Highway's replacements round differently.
+// 16-bit floats by integer arithmetic, because not every instruction set has conversions and
+// Highway's replacements round differently; AVX2 has F16C beside it, which rounds the same.
 #include "laconic/kernels/half.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "laconic/kernels/groups.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/stream.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/half.cpp"
@@ -37,6 +38,10 @@ HWY_INLINE void add_to(float* y, float weight, Word bits) {
   hn::StoreU(hn::Add(hn::LoadU(df, y), hn::Mul(hn::Set(df, weight), hn::BitCast(df, bits))), df, y);
 }
 
+// How far ahead of its use an array that is added to is asked for: the processor's own guesses end
+// with a page.
+constexpr std::size_t kAhead = 512;
+
 std::uint32_t bf16_encode_run(const float* x, std::size_t count, std::uint16_t* halves) {
   Word largest = hn::Zero(U32());
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
@@ -51,12 +56,49 @@ std::uint32_t bf16_encode_run(const float* x, std::size_t count, std::uint16_t* 
 }
 
 void bf16_add_run(const std::uint16_t* halves, std::size_t count, float weight, float* y) {
-  for (std::size_t i = 0; i < count; i += hn::Lanes(U32()))
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    if (i % 16 == 0) fetch(y + i + kAhead);
     add_to(y + i, weight, hn::ShiftLeft<16>(load_halves(halves + i)));
+  }
 }
 
 // `base` is (top - 141) << 23, modulo 2^32; `lowest` is the least magnitude that is not flushed,
 // `limit` the largest half.
+#if HWY_TARGET == HWY_AVX2
+void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std::uint32_t lowest,
+                     std::uint32_t limit, std::uint16_t* halves) {
+  const __m256i magnitudes = _mm256_set1_epi32(0x7fffffff);
+  const __m256i by = _mm256_set1_epi32(static_cast<int>(base));
+  const __m256i below = _mm256_set1_epi32(static_cast<int>(lowest));
+  const auto eight = [&](const float* from) HWY_ATTR {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    const __m256i magnitude = _mm256_and_si256(bits, magnitudes);
+    const __m256i moved =
+        _mm256_andnot_si256(_mm256_cmpgt_epi32(below, magnitude), _mm256_sub_epi32(magnitude, by));
+    const __m256i all = _mm256_or_si256(moved, _mm256_andnot_si256(magnitudes, bits));
+    return _mm256_cvtps_ph(_mm256_castsi256_ps(all), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  };
+  const __m256i low15 = _mm256_set1_epi16(0x7fff);
+  const __m256i most = _mm256_set1_epi16(static_cast<short>(limit));
+  for (std::size_t i = 0; i < count; i += 16) {
+    const __m256i half = _mm256_set_m128i(eight(x + i + 8), eight(x + i));
+    const __m256i least = _mm256_min_epu16(_mm256_and_si256(half, low15), most);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves + i),
+                        _mm256_or_si256(least, _mm256_andnot_si256(low15, half)));
+  }
+}
+
+void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, float weight,
+                  float* y) {
+  const F32 df;
+  for (std::size_t i = 0; i < count; i += 8) {
+    if (i % 16 == 0) fetch(y + i + kAhead);
+    const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i));
+    const auto scaled = hn::Mul(hn::Vec<F32>{_mm256_cvtph_ps(eight)}, hn::Set(df, scale));
+    add_to(y + i, weight, hn::BitCast(U32(), scaled));
+  }
+}
+#else
 void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std::uint32_t lowest,
                      std::uint32_t limit, std::uint16_t* halves) {
   const F32 df;
@@ -82,6 +124,7 @@ void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, f
   const F32 df;
   const Word magic = set(113U << 23);
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    if (i % 16 == 0) fetch(y + i + kAhead);
     const Word half = load_halves(halves + i);
     const Word shifted = hn::ShiftLeft<13>(hn::And(half, set(0x7fff)));
     const Word normal = hn::Add(shifted, set((127U - 15U) << 23));
@@ -93,6 +136,7 @@ void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, f
     add_to(y + i, weight, hn::BitCast(U32(), scaled));
   }
 }
+#endif
 
 // NaN keeps its upper bits and becomes quiet; everything else, Inf too, is rounded by the adder.
 void to_bf16_run(const float* x, std::size_t count, std::uint16_t* halves) {
@@ -148,11 +192,16 @@ void from_fp16_run(const std::uint16_t* halves, std::size_t count, float* y) {
   }
 }
 
+// `count` is a multiple of 64.
 std::uint32_t largest_half_run(const std::uint16_t* halves, std::size_t count) {
-  Word largest = hn::Zero(U32());
-  for (std::size_t i = 0; i < count; i += hn::Lanes(U32()))
-    largest = hn::Max(largest, hn::And(load_halves(halves + i), set(0x7fff)));
-  return hn::GetLane(hn::MaxOfLanes(U32(), largest));
+  const hn::ScalableTag<std::uint16_t> d;
+  const auto low15 = hn::Set(d, 0x7fff);
+  auto largest = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    largest = hn::Max(largest, hn::And(hn::LoadU(d, halves + i), low15));
+  std::uint16_t lanes[HWY_MAX_BYTES / 2];
+  hn::StoreU(largest, d, lanes);
+  return *std::max_element(lanes, lanes + hn::Lanes(d));
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE
@@ -172,12 +221,19 @@ HWY_EXPORT(from_bf16_run);
 HWY_EXPORT(to_fp16_run);
 HWY_EXPORT(from_fp16_run);
 
-// Planes may start at an odd address; halves pass through an aligned piece that stays in the
+// Planes may start at an odd address; halves then pass through an aligned piece that stays in the
 // first-level cache.
 constexpr std::size_t kPiece = 1024;
 
+bool is_even(const std::uint8_t* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignof(std::uint16_t) == 0;
+}
+
 template <class Encode>
 void encode_pieces(std::span<const float> x, std::uint8_t* halves, Encode encode) {
+  if (is_even(halves))
+    return in_groups(x.size(), encode, In<float>{x.data()},
+                     Out<std::uint16_t>{reinterpret_cast<std::uint16_t*>(halves)});
   alignas(64) std::uint16_t piece[kPiece];
   for (std::size_t from = 0; from < x.size(); from += kPiece) {
     const auto part = x.subspan(from, std::min(kPiece, x.size() - from));
@@ -191,6 +247,12 @@ void decode_pieces(const std::uint8_t* halves, std::size_t count, Use use) {
   alignas(64) std::uint16_t piece[kPiece];
   for (std::size_t from = 0; from < count; from += kPiece) {
     const std::size_t part = std::min(kPiece, count - from);
+    // The piece after the next: the processor's own guesses end with a page.
+    for (std::size_t at = 0; at < 2 * part; at += 64) fetch(halves + 2 * from + 4 * kPiece + at);
+    if (is_even(halves)) {
+      use(reinterpret_cast<const std::uint16_t*>(halves) + from, from, part);
+      continue;
+    }
     std::memcpy(piece, halves + 2 * from, 2 * part);
     use(piece, from, part);
   }

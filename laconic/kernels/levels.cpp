@@ -29,13 +29,33 @@ HWY_NOINLINE void store_wide(Ints a, Ints b, Ints c, Ints d, std::int8_t* small,
   for (std::size_t i = 0; i < 4 * lanes; ++i) LevelSpan{small, wide}.set(i, levels[i]);
 }
 
-// The sum stays in memory, because how many vectors its 16 lanes are differs.
+// Sums in 16 lanes, as many vectors as that takes.
+class LaneSum {
+ public:
+  static constexpr std::size_t kVectors = kSumLanes / hn::MaxLanes(F32());
+
+  HWY_INLINE explicit LaneSum(const float* lanes) {
+    for (std::size_t v = 0; v < kVectors; ++v)
+      sum_[v] = hn::LoadU(F32(), lanes + v * hn::MaxLanes(F32()));
+  }
+  HWY_INLINE void add(Values term, std::size_t vector) {
+    sum_[vector] = hn::Add(sum_[vector], term);
+  }
+  HWY_INLINE void store(float* lanes) const {
+    for (std::size_t v = 0; v < kVectors; ++v)
+      hn::StoreU(sum_[v], F32(), lanes + v * hn::MaxLanes(F32()));
+  }
+
+ private:
+  Values sum_[kVectors];
+};
+
 struct Spread {
-  float* lanes;
-  HWY_INLINE void add(Values y, std::size_t i) const {
+  LaneSum variance, squares;
+  HWY_INLINE void add(Values y, std::size_t vector) {
     const Values f = hn::Sub(y, hn::Floor(y));
-    float* to = lanes + i % kSumLanes;
-    hn::StoreU(hn::Add(hn::LoadU(F32(), to), hn::Mul(f, hn::Sub(set(1), f))), F32(), to);
+    variance.add(hn::Mul(f, hn::Sub(set(1), f)), vector);
+    squares.add(hn::Mul(y, y), vector);
   }
 };
 struct NoSpread {
@@ -44,24 +64,26 @@ struct NoSpread {
 
 template <bool kMayBeWide, class Rounder, class Sum>
 HWY_INLINE void to_levels_by(const float* x, std::size_t count, float factor, float most,
-                             Rounder rounder, Sum sum, LevelSpan levels) {
+                             Rounder rounder, Sum& sum, LevelSpan levels) {
   const F32 df;
-  const std::size_t lanes = hn::Lanes(df);
+  constexpr std::size_t lanes = hn::MaxLanes(F32());
   const Values by = set(factor), limit = set(most);
   for (std::size_t i = 0; i < count; i += 4 * lanes) {
     Values largest = hn::Zero(df);
     hwy::Prefetch(x + i + kReadAhead);
     hwy::Prefetch(x + i + 2 * lanes + kReadAhead);
-    const auto level = [&](std::size_t at) HWY_ATTR {
-      const Values v = hn::LoadU(df, x + at);
+    // The vector's place among the lanes of a sum is known when this is compiled, unless vectors
+    // are tiny.
+    const std::size_t start = 4 * lanes % kSumLanes == 0 ? 0 : i % kSumLanes / lanes;
+    const auto level = [&](std::size_t number) HWY_ATTR {
+      const Values v = hn::LoadU(df, x + i + number * lanes);
       const Values y = hn::Mul(hn::Abs(v), by);
-      sum.add(y, at);
+      sum.add(y, (start + number) % LaneSum::kVectors);
       const Values moved = hn::Min(hn::Add(y, rounder.next()), limit);
       if (kMayBeWide) largest = hn::Max(largest, moved);
       return whole_part(hn::CopySignToAbs(moved, v));
     };
-    const Ints a = level(i), b = level(i + lanes), c = level(i + 2 * lanes),
-               d = level(i + 3 * lanes);
+    const Ints a = level(0), b = level(1), c = level(2), d = level(3);
     store_signed(a, b, c, d, levels.small + i);
     if (kMayBeWide && !hn::AllTrue(df, hn::Lt(largest, set(kMostSmall + 1))))
       store_wide(a, b, c, d, levels.small + i, levels.wide + i);
@@ -70,19 +92,26 @@ HWY_INLINE void to_levels_by(const float* x, std::size_t count, float factor, fl
 
 void small_at_random(const float* x, std::size_t count, float factor, float most,
                      std::uint32_t first, Key key, LevelSpan levels) {
-  to_levels_by<false>(x, count, factor, most, AtRandom(first, key), NoSpread(), levels);
+  NoSpread none;
+  to_levels_by<false>(x, count, factor, most, AtRandom(first, key), none, levels);
 }
 void wide_at_random(const float* x, std::size_t count, float factor, float most,
                     std::uint32_t first, Key key, LevelSpan levels) {
-  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), NoSpread(), levels);
+  NoSpread none;
+  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), none, levels);
 }
 void spread_at_random(const float* x, std::size_t count, float factor, float most,
-                      std::uint32_t first, Key key, LevelSpan levels, float* lanes) {
-  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), Spread{lanes}, levels);
+                      std::uint32_t first, Key key, LevelSpan levels, float* variance,
+                      float* squares) {
+  Spread sum{LaneSum(variance), LaneSum(squares)};
+  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), sum, levels);
+  sum.variance.store(variance);
+  sum.squares.store(squares);
 }
 void to_levels_nearest(const float* x, std::size_t count, float factor, float most,
                        LevelSpan levels) {
-  to_levels_by<true>(x, count, factor, most, ToNearest(), NoSpread(), levels);
+  NoSpread none;
+  to_levels_by<true>(x, count, factor, most, ToNearest(), none, levels);
 }
 
 using SignedBytes = hn::Rebind<std::int8_t, U32>;
@@ -244,19 +273,20 @@ void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Roundin
       });
 }
 
-double to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
-                            std::uint64_t first, LevelSpan levels) {
+Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
+                             std::uint64_t first, LevelSpan levels) {
   const Factors factors = factors_of(scale);
-  float lanes[kSumLanes] = {};
+  float variance[kSumLanes] = {}, squares[kSumLanes] = {};
   in_level_groups(
       x, factors.first, key, first, levels,
       [&](const float* x, std::size_t count, std::uint32_t low, Key high, LevelSpan levels) {
         HWY_DYNAMIC_DISPATCH(spread_at_random)
-        (x, count, factors.second, static_cast<float>(most), low, high, levels, lanes);
+        (x, count, factors.second, static_cast<float>(most), low, high, levels, variance, squares);
       });
-  double sum = 0;
-  for (const float lane : lanes) sum += static_cast<double>(lane);
-  return sum;
+  Spreads sums;
+  for (const float lane : variance) sums.variance += static_cast<double>(lane);
+  for (const float lane : squares) sums.squares += static_cast<double>(lane);
+  return sums;
 }
 
 void add_levels(LevelView levels, Unit unit, float weight, std::span<float> y) {

@@ -54,11 +54,16 @@ Factors factors_of(Scale scale);
 void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding, Key key,
                std::uint64_t first, LevelSpan levels);
 
-// The same at random, and the sum of f(1 - f) with f = y - floor(y), the variance of rounding in
-// steps squared: in float, f(1 - f) of entry i added to lane i % 16; then lanes in double, in
-// order.
-double to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
-                            std::uint64_t first, LevelSpan levels);
+// Sums over entries, in steps squared: f(1 - f) with f = y - floor(y), which is the variance of
+// rounding, and y^2; where the latter is not finite the former means nothing.
+struct Spreads {
+  double variance = 0, squares = 0;
+};
+
+// The same at random, and these sums: in float, the term of entry i added to lane i % 16; then
+// lanes in double, in order.
+Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
+                             std::uint64_t first, LevelSpan levels);
 
 // A level l stands for l * unit, and for -limit or limit beyond them.
 struct Unit {

@@ -11,6 +11,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 
+#if HWY_TARGET == HWY_AVX2
+void pack_signs_run(const float* x, std::size_t count, std::uint8_t* signs) {
+  const auto eight = [&](std::size_t at) HWY_ATTR {
+    hwy::Prefetch(x + at + kReadAhead);
+    const __m256 below = _mm256_cmp_ps(_mm256_loadu_ps(x + at), _mm256_setzero_ps(), _CMP_LT_OQ);
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(below));
+  };
+  for (std::size_t i = 0; i < count; i += 32)
+    store(signs + i / 8, eight(i) | eight(i + 8) << 8 | eight(i + 16) << 16 | eight(i + 24) << 24);
+}
+#else
 // Eight entries at least, so that a vector's bits are whole bytes.
 using EightOrMore = hn::CappedTag<float, 16>;
 
@@ -29,6 +40,7 @@ void pack_signs_run(const float* x, std::size_t count, std::uint8_t* signs) {
     if (lanes > 8) i += 8;
   }
 }
+#endif
 
 #if HWY_TARGET == HWY_AVX2
 // A word of 32 signs is loaded once, and each lane shifts its own bit to the top.

@@ -9,7 +9,7 @@
 #include "laconic/base/errors.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/bucketed.h"
-#include "laconic/operators/two_pass.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 namespace {
@@ -101,7 +101,7 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
 
   bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
-    const TwoPassQuantiser& inner = *inner_->two_pass();
+    const SweepQuantiser& inner = *inner_->sweeping();
     bool finite = true;
     in_buckets(from, x.size(), planes,
                [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
@@ -135,7 +135,7 @@ const RegisterStage bucket{{
 
 std::shared_ptr<const Quantiser> bucketed(std::shared_ptr<const Quantiser> inner,
                                           std::size_t size) {
-  if (kBlock % size == 0 && inner->two_pass())
+  if (kBlock % size == 0 && inner->sweeping())
     return std::make_shared<BlockBuckets>(std::move(inner), size);
   return std::make_shared<AnyBuckets>(std::move(inner), size);
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "laconic/operators/norms.h"
-#include "laconic/operators/two_pass.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 namespace {

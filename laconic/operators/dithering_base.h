@@ -2,7 +2,7 @@
 #pragma once
 
 #include "laconic/operators/norms.h"
-#include "laconic/operators/two_pass.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 

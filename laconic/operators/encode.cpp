@@ -10,7 +10,7 @@
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/planes.h"
-#include "laconic/operators/two_pass.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 namespace {
@@ -41,6 +41,39 @@ void leave_block(const Floats& left, std::size_t from, std::size_t count, Make m
   else
     left.store(from, count, to);
 }
+
+// A source, scaled, and what is left of each block after it was encoded.
+class Mixing : public Sweeps {
+ public:
+  Mixing(const Source& source, float scale, const Quantiser& quantiser, const PlaneSpans& planes)
+      : Sweeps(source.fresh.size()),
+        source_(source),
+        scale_(scale),
+        quantiser_(quantiser),
+        planes_(views(planes)) {}
+
+  const float* load(std::size_t from, std::size_t count, float* buffer) const override {
+    const float* x = source_.load(from, count, buffer);
+    if (scale_ == 1) return x;
+    kernels::scale(scale_, x, {buffer, count});
+    return buffer;
+  }
+
+  void done(std::size_t from, std::span<const float> x) const override {
+    if (source_.left.empty()) return;
+    float buffer[kBlock];
+    const float* whole = scale_ == 1 ? x.data() : source_.load(from, x.size(), buffer);
+    leave_block(source_.left, from, x.size(), [&](float* to) {
+      leave_of(quantiser_, planes_, from, source_.c, {whole, x.size()}, to);
+    });
+  }
+
+ private:
+  const Source& source_;
+  float scale_;
+  const Quantiser& quantiser_;
+  PlaneViews planes_;
+};
 
 // Planes at the end of a section.
 PlaneSpans append(const PlaneShapes& shapes, Buffer& out) {
@@ -114,30 +147,16 @@ bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys
   return finite;
 }
 
-// Twice block by block: looked at, then encoded and subtracted, mixed anew each time. That reads
-// more than one array of what was mixed would, and writes less.
-bool Operator::encode_twice(const Source& source, Buffer& out, const Keys& keys,
+// Sweep by sweep, mixed anew each time: that reads more than one array of what was mixed would, and
+// writes less.
+bool Operator::encode_swept(const Source& source, Buffer& out, const Keys& keys,
                             Scratch& scratch) const {
-  const TwoPassQuantiser& quantiser = *chain_->quantiser->two_pass();
+  const SweepQuantiser& quantiser = *chain_->quantiser->sweeping();
   const std::size_t size = source.fresh.size();
   const auto shapes = quantiser.planes(size);
   const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
-  const float scale = chain_->scale(size);
-  const auto load = [&](std::size_t from, std::size_t count, float* buffer) {
-    const float* x = source.load(from, count, buffer);
-    if (scale == 1) return x;
-    kernels::scale(scale, x, {buffer, count});
-    return static_cast<const float*>(buffer);
-  };
-  const auto leave = [&](std::size_t from, std::span<const float> x) {
-    if (source.left.empty()) return;
-    float buffer[kBlock];
-    const float* whole = scale == 1 ? x.data() : source.load(from, x.size(), buffer);
-    leave_block(source.left, from, x.size(), [&](float* to) {
-      leave_of(quantiser, views(planes), from, source.c, {whole, x.size()}, to);
-    });
-  };
-  if (!quantiser.encode_loaded(size, load, planes, keys, scratch, leave)) return false;
+  const Mixing mixing(source, chain_->scale(size), quantiser, planes);
+  if (!quantiser.encode_swept(mixing, planes, keys, scratch)) return false;
   if (chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
   return true;
 }
@@ -169,7 +188,7 @@ Encoded Operator::encode(const Source& source, Buffer& out, const Keys& keys,
   const std::size_t start = out.size();
   const bool finite = chain_->selector                 ? encode_chosen(source, out, keys, scratch)
                       : chain_->quantiser->blockwise() ? encode_blocks(source, out, keys, scratch)
-                      : chain_->quantiser->two_pass()  ? encode_twice(source, out, keys, scratch)
+                      : chain_->quantiser->sweeping()  ? encode_swept(source, out, keys, scratch)
                                                        : encode_whole(source, out, keys, scratch);
   if (!finite) out.truncate(start);
   return {.finite = finite};

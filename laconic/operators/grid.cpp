@@ -10,106 +10,151 @@
 //
 // Subnormal steps are raised to the least normal float; there the variance bound does not hold.
 #include <algorithm>
+#include <optional>
 
-#include "laconic/operators/blocks.h"
 #include "laconic/operators/norms.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 namespace {
 
 constexpr std::int32_t kMostLevel = std::numeric_limits<std::int32_t>::max();
-constexpr std::size_t kSample = 16384;  // entries that suggest a step
-constexpr int kTrials = 6;              // of steps that are measured on all entries
-constexpr double kAimed = 0.98;         // of the variance allowed, for the suggested step
-constexpr double kGoodEnough = 0.9;     // of it, to take a step as it is
+constexpr std::size_t kSample = 65536,
+                      kStretch = 32;  // entries that suggest a step, so many a time
+constexpr int kTrials = 6;            // of steps that are measured on all entries
+constexpr double kAimed = 0.98;       // of the variance allowed, for the suggested step
+constexpr double kGoodEnough = 0.9;   // of it, to take a step as it is
+constexpr double kSlack = 2e-5;       // of it: the rounding of a sum in float
 
-// Finds a step near the largest whose variance is within the target. `variance_of` quantises all
-// entries with a step and tells the variance of that. Only + - * / and square roots decide, so
-// every machine finds the same.
+float usable(double step) {
+  return std::max(std::nextafter(static_cast<float>(step), 0.0F),
+                  std::numeric_limits<float>::min());
+}
+
+// A step, and the sums of all entries with it.
+struct Trial {
+  float step = 0;
+  kernels::Spreads sums = {};
+
+  double variance() const { return sums.variance * static_cast<double>(step) * step; }
+  // Whether the variance is within that allowed, and not far below it.
+  bool certified(double omega) const {
+    const double most = omega * (1 - 2 * kSlack) * sums.squares;
+    return std::isfinite(sums.squares) && sums.variance <= most &&
+           sums.variance >= kGoodEnough * most;
+  }
+};
+
+// Finds a step near the largest whose variance is within the target. Only + - * / and square roots
+// decide, so every machine finds the same.
 class StepSearch {
  public:
-  StepSearch(std::span<const float> x, const kernels::Measures& all, double omega)
-      : x_(x),
-        all_(all),
-        target_(omega * all.squares * (1 - 2e-5)) {}  // less the rounding of sums in float
+  // `all` is of all entries, `count` of them, and not zero; `sample` has all of them or some.
+  StepSearch(std::span<const float> sample, std::size_t count, const kernels::Measures& all,
+             double omega)
+      : sample_(sample),
+        share_(static_cast<double>(sample.size()) / static_cast<double>(count)),
+        target_(omega * all.squares * (1 - kSlack)),
+        magnitudes_(all.magnitudes),
+        // Above the largest entry the variance is D |x|_1 - |x|^2: solved at once.
+        beyond_((all.squares + target_ * (1 + 0.9 * kSlack)) / all.magnitudes),
+        solved_(beyond_ >= static_cast<double>(std::bit_cast<float>(all.largest))),
+        // Any fraction's f(1 - f) is at most 1/4: this step is always within the target.
+        low_(std::sqrt(4 * target_ / static_cast<double>(count))),
+        high_(beyond_) {}
 
-  // Returns the step that the entries were last quantised with.
-  template <class Quantise>
-  float find(StageScratch& scratch, Quantise variance_of) {
-    // Above the largest entry the variance is D |x|_1 - |x|^2: solved at once.
-    const double beyond = (all_.squares + target_ * (1 + 1.8e-5)) / all_.magnitudes;
-    if (beyond >= static_cast<double>(std::bit_cast<float>(all_.largest)))
-      return quantised(beyond, variance_of);
-    // Any fraction's f(1 - f) is at most 1/4: this step is always within the target.
-    low_ = std::sqrt(4 * target_ / static_cast<double>(x_.size()));
-    high_ = beyond;
-    double step = suggested(scratch);
-    for (int trial = 0; trial < kTrials; ++trial) {
-      const float candidate = usable(step);
-      const double variance = variance_of(candidate);
-      const bool within = variance <= target_;
-      if (within && (variance >= kGoodEnough * target_ || step <= low_)) return candidate;
-      if (!within && candidate == std::numeric_limits<float>::min()) return candidate;
-      if (!within)
-        high_ = std::min(high_, step);
-      else
-        low_ = std::max(low_, step);
-      step *= std::clamp(std::sqrt(target_ / variance) * 0.99, 0.25, 4.0);
-      if (step <= low_ || step >= high_) step = (low_ + high_) / 2;
-    }
-    return quantised(low_, variance_of);
-  }
-
- private:
-  template <class Quantise>
-  static float quantised(double step, Quantise variance_of) {
-    const float candidate = usable(step);
-    variance_of(candidate);
-    return candidate;
-  }
-
-  static float usable(double step) {
-    return std::max(std::nextafter(static_cast<float>(step), 0.0F),
-                    std::numeric_limits<float>::min());
-  }
-
-  // Bisection on evenly spaced entries.
-  double suggested(StageScratch& scratch) const {
-    auto sample = x_;
-    const std::size_t stride = (x_.size() + kSample - 1) / kSample;
-    if (stride > 1) {
-      const auto some = scratch.sample.reset(x_.size() / stride);
-      for (std::size_t i = 0; i < some.size(); ++i) some[i] = x_[i * stride];
-      sample = some;
-    }
-    const double share = static_cast<double>(sample.size()) / static_cast<double>(x_.size());
+  // By bisection on the sample: on a quarter of it first.
+  double suggested() const {
+    if (solved_) return beyond_ - (1 - kAimed) * target_ / magnitudes_;
     double low = low_, high = high_;
-    for (int i = 0; i < 20; ++i) {
-      const double middle = (low + high) / 2;
-      const double step = static_cast<double>(usable(middle));
-      const double variance = kernels::spread(sample, usable(middle)) * step * step;
+    const auto halve = [&](std::span<const float> some, double share) {
+      const double middle = (low + high) / 2, step = usable(middle);
+      const double variance = kernels::spread(some, usable(middle)) * step * step;
       (variance > target_ * share * kAimed ? high : low) = middle;
+    };
+    const auto few = sample_.first(sample_.size() >= 4 * 4096 ? sample_.size() / 4 : 0);
+    for (int i = 0; i < 8 && !few.empty(); ++i) halve(few, share_ / 4);
+    if (!few.empty()) {
+      const double width = high - low, middle = low;
+      low = std::max(low_, middle - width);
+      high = std::min(high_, middle + 2 * width);
     }
+    for (int i = few.empty() ? 0 : 12; i < 20; ++i) halve(sample_, share_);
     return low;
   }
 
-  std::span<const float> x_;
-  const kernels::Measures& all_;
-  double target_;
-  double low_ = 0, high_ = 0;  // within the target; perhaps beyond it
+  // Returns the step that the entries were last quantised with: quantise(step) does so and tells
+  // the trial. `before` is one that was not taken.
+  template <class Quantise>
+  float find(std::optional<Trial> before, Quantise quantise) {
+    if (solved_) return quantise(usable(beyond_)).step;
+    double step = before ? next(before->step, before->variance()) : suggested();
+    for (int number = 0; number < kTrials; ++number) {
+      const Trial trial = quantise(usable(step));
+      if (taken(step, trial)) return trial.step;
+      step = next(step, trial.variance());
+    }
+    return quantise(usable(low_)).step;
+  }
+
+ private:
+  bool taken(double step, const Trial& trial) const {
+    const double variance = trial.variance();
+    if (variance > target_) return trial.step == std::numeric_limits<float>::min();
+    return variance >= kGoodEnough * target_ || step <= low_;
+  }
+
+  double next(double step, double variance) {
+    if (variance > target_)
+      high_ = std::min(high_, step);
+    else
+      low_ = std::max(low_, step);
+    step *= std::clamp(std::sqrt(target_ / variance) * 0.99, 0.25, 4.0);
+    return step > low_ && step < high_ ? step : (low_ + high_) / 2;
+  }
+
+  std::span<const float> sample_;
+  double share_, target_, magnitudes_, beyond_;
+  bool solved_;
+  double low_, high_;  // within the target; perhaps beyond it
 };
 
-kernels::Measures measure(std::span<const float> x, StageScratch& scratch) {
-  const auto blocks = scratch.measures.reset((x.size() + kBlock - 1) / kBlock);
-  each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
-    blocks[from / kBlock] = kernels::measure_block(x.subspan(from, count));
+// What is known of a sample of at most kSample entries.
+kernels::Measures measure(std::span<const float> x) {
+  kernels::Measures all;
+  for (std::size_t from = 0; from < x.size(); from += kBlock)
+    all.join(kernels::measure_block(x.subspan(from, std::min(kBlock, x.size() - from))));
+  return all;
+}
+
+kernels::Measures measure(const Sweeps& sweeps, StageScratch& scratch) {
+  const auto blocks = scratch.measures.reset((sweeps.size() + kBlock - 1) / kBlock);
+  sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
+    blocks[from / kBlock] = kernels::measure_block(x);
   });
   kernels::Measures all;
   for (const kernels::Measures& block : blocks) all.join(block);
   return all;
 }
 
-class Grid : public Quantiser {
+// All entries, or stretches that are evenly spaced; every fourth of them first.
+std::span<const float> sample_of(const Sweeps& sweeps, StageScratch& scratch) {
+  const std::size_t size = sweeps.size(), count = std::min(size, kSample);
+  const auto sample = scratch.sample.reset(count);
+  const std::size_t stretches = (count + kStretch - 1) / kStretch;
+  const std::size_t stride = size <= kSample ? kStretch : size / stretches;
+  float* to = sample.data();
+  for (const bool first : {true, false})
+    for (std::size_t i = 0; i < stretches; ++i) {
+      if ((i % 4 == 0) != first) continue;
+      float buffer[kStretch];
+      const std::size_t part = std::min(kStretch, size - i * stride);
+      to = std::copy_n(sweeps.load(i * stride, part, buffer), part, to);
+    }
+  return sample;
+}
+
+class Grid : public SweepQuantiser {
  public:
   explicit Grid(const Args& args) : omega_(args.number("omega")) {}
 
@@ -117,30 +162,62 @@ class Grid : public Quantiser {
     return {scale_plane(count), level_plane(count, kMostLevel), wide_plane(count, kMostLevel)};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
-              StageScratch& scratch) const override {
-    if (x.empty()) return true;
-    const kernels::Measures all = measure(x, scratch);
-    if (all.largest >= kernels::kInfinity) return false;
+  // Of many entries a sample suggests the step, and the sums of the sweep that quantises tell
+  // whether it holds. Only if it does not are all of them measured.
+  bool encode_swept(const Sweeps& sweeps, const PlaneSpans& planes, const Keys& keys,
+                    StageScratch& scratch) const override {
     const kernels::LevelSpan levels = levels_of(planes, 1);
+    const auto quantise = [&](float step) {
+      const auto blocks = scratch.spreads.reset((sweeps.size() + kBlock - 1) / kBlock);
+      store(planes[0].data(), step);
+      sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
+        blocks[from / kBlock] = to_levels(x, step, keys, from, levels);
+        sweeps.done(from, x);
+      });
+      Trial trial{step};
+      for (const kernels::Spreads& block : blocks) {
+        trial.sums.variance += block.variance;
+        trial.sums.squares += block.squares;
+      }
+      return trial;
+    };
+    const auto sample = sample_of(sweeps, scratch);
+    std::optional<Trial> trial;
+    if (sample.size() < sweeps.size()) {
+      const kernels::Measures some = measure(sample);
+      if (some.squares > 0 && some.largest < kernels::kInfinity) {
+        trial = quantise(usable(StepSearch(sample, sample.size(), some, omega_).suggested()));
+        if (trial->certified(omega_)) return true;
+        if (!std::isfinite(trial->sums.squares)) trial.reset();
+      }
+    }
+    const kernels::Measures all = measure(sweeps, scratch);
+    if (all.largest >= kernels::kInfinity) return false;
     if (all.squares == 0) {
       store(planes[0].data(), 0.0F);
+      std::fill_n(levels.small, sweeps.size(), std::int8_t{0});
+      sweeps.each(scratch.pool,
+                  [&](std::size_t from, std::span<const float> x) { sweeps.done(from, x); });
+      return true;
+    }
+    StepSearch(sample, sweeps.size(), all, omega_).find(trial, quantise);
+    return true;
+  }
+
+  bool encode_few(std::span<const float> x, const PlaneSpans& planes,
+                  const Keys& keys) const override {
+    const kernels::Measures all = kernels::measure_block(x);
+    if (all.largest >= kernels::kInfinity) return false;
+    const kernels::LevelSpan levels = levels_of(planes, 1);
+    store(planes[0].data(), 0.0F);
+    if (all.squares == 0) {
       std::fill_n(levels.small, x.size(), std::int8_t{0});
       return true;
     }
-    const auto variance_of = [&](float step) {
-      const auto sums = scratch.measures.reset((x.size() + kBlock - 1) / kBlock);
-      const std::int32_t most = most_at(step);
-      each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
-        sums[from / kBlock].squares =
-            kernels::to_levels_and_spread(x.subspan(from, count), {step, 1}, most, keys.own,
-                                          keys.first + from, levels.from(from));
-      });
-      double sum = 0;
-      for (const kernels::Measures& block : sums) sum += block.squares;
-      return sum * static_cast<double>(step) * static_cast<double>(step);
-    };
-    store(planes[0].data(), StepSearch(x, all, omega_).find(scratch, variance_of));
+    StepSearch(x, x.size(), all, omega_).find({}, [&](float step) {
+      store(planes[0].data(), step);
+      return Trial{step, to_levels(x, step, keys, 0, levels)};
+    });
     return true;
   }
 
@@ -166,6 +243,12 @@ class Grid : public Quantiser {
   }
 
  private:
+  static kernels::Spreads to_levels(std::span<const float> x, float step, const Keys& keys,
+                                    std::size_t from, const kernels::LevelSpan& levels) {
+    return kernels::to_levels_and_spread(x, {step, 1}, most_at(step), keys.own, keys.first + from,
+                                         levels.from(from));
+  }
+
   // As many steps as surely make a finite float.
   static std::int32_t most_at(float step) {
     const double most = 0.999999 * static_cast<double>(std::numeric_limits<float>::max()) / step;

@@ -99,7 +99,7 @@ class LevelCoder : public Coder {
 
  private:
   static LevelWork work_of(StageScratch& scratch) {
-    return {scratch.nonzero, scratch.spare, scratch.entropy, scratch.pool};
+    return {scratch.nonzero, scratch.entropy, scratch.pool};
   }
 
   static const LevelCodec& take_tag(ByteView& section, const PlaneShape& shape) {

@@ -64,7 +64,7 @@ class Operator {
             Decoder& into) const;
   bool encode_chosen(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_blocks(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
-  bool encode_twice(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  bool encode_swept(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_whole(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   std::optional<PlaneViews> encode_planes(std::span<const float> x, Buffer& out, const Keys& keys,
                                           Scratch& scratch) const;

@@ -7,7 +7,7 @@
 #include "laconic/kernels/signs.h"
 #include "laconic/operators/made.h"
 #include "laconic/operators/norms.h"
-#include "laconic/operators/two_pass.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 namespace {
@@ -22,7 +22,8 @@ class Sign : public TwoPassQuantiser {
   kernels::Measures look(std::span<const float> x, std::size_t from,
                          const PlaneSpans& planes) const override {
     kernels::pack_signs(x, planes[1].data() + from / 8);
-    return kernels::measure_block(x);
+    const double sum = kernels::sum_of_magnitudes(x);
+    return {.largest = std::isfinite(sum) ? 0 : kernels::kInfinity, .magnitudes = sum};
   }
   void begin(const kernels::Measures& all, std::size_t count,
              const PlaneSpans& planes) const override {

@@ -120,7 +120,7 @@ class Selector {
 };
 
 class BlockQuantiser;
-class TwoPassQuantiser;
+class SweepQuantiser;
 
 inline constexpr std::size_t kMostSummed = 64;  // sections that a quantiser adds up at a time
 
@@ -129,8 +129,8 @@ class Quantiser {
   virtual ~Quantiser() = default;
   // This, if blocks can be encoded one by one.
   virtual const BlockQuantiser* blockwise() const { return nullptr; }
-  // This, if blocks can be encoded one by one once all were looked at.
-  virtual const TwoPassQuantiser* two_pass() const { return nullptr; }
+  // This, if it takes entries block by block, but more than once.
+  virtual const SweepQuantiser* sweeping() const { return nullptr; }
   virtual PlaneShapes planes(std::size_t count) const = 0;
   // Fills the planes of x. Returns false when x holds NaN or Inf; the planes are then undefined.
   virtual bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,

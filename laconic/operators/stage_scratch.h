@@ -5,6 +5,7 @@
 #include "laconic/base/pool.h"
 #include "laconic/codecs/entropy.h"
 #include "laconic/codecs/index.h"
+#include "laconic/kernels/levels.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/operators/entries.h"
 
@@ -23,6 +24,7 @@ struct StageScratch {
   Array<std::uint64_t> words;
   Array<float> sample;
   Array<kernels::Measures> measures;
+  Array<kernels::Spreads> spreads;
   Picked candidates, other;
 };
 

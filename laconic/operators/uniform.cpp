@@ -9,7 +9,7 @@
 #include "laconic/kernels/codes.h"
 #include "laconic/operators/codes.h"
 #include "laconic/operators/norms.h"
-#include "laconic/operators/two_pass.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 namespace {

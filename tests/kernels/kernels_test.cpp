@@ -266,14 +266,16 @@ std::uint32_t largest_of(const std::vector<std::int32_t>& levels) {
 }
 
 // In 16 lanes of float.
-double plain_spread_in_float(std::span<const float> x, Scale scale) {
-  float lanes[16] = {};
+kernels::Spreads plain_spreads(std::span<const float> x, Scale scale) {
+  float variance[16] = {}, squares[16] = {};
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float y = plain_steps(x[i], scale);
     const float f = y - std::floor(y);
-    lanes[i % 16] += f * (1 - f);
+    variance[i % 16] += f * (1 - f);
+    squares[i % 16] += y * y;
   }
-  return std::accumulate(lanes, lanes + 16, 0.0);
+  return {std::accumulate(variance, variance + 16, 0.0),
+          std::accumulate(squares, squares + 16, 0.0)};
 }
 
 TEST(Levels, TheSpreadIsThatOfTheSameLevels) {
@@ -283,12 +285,13 @@ TEST(Levels, TheSpreadIsThatOfTheSameLevels) {
       on_every_cpu([&](const std::string&) {
         const Scale scale{norm, 1};
         LevelArray levels(count), alone(count);
-        const double spread =
+        const kernels::Spreads sums =
             kernels::to_levels_and_spread(x, scale, 1 << 20, kKey, 5, levels.span());
         kernels::to_levels(x, scale, 1 << 20, Rounding::stochastic, kKey, 5, alone.span());
         ASSERT_EQ(levels.all(), alone.all());
-        ASSERT_EQ(spread, plain_spread_in_float(x, scale));
-        ASSERT_NEAR(spread, kernels::spread(x, norm), 1e-3 * static_cast<double>(count));
+        ASSERT_EQ(sums.variance, plain_spreads(x, scale).variance);
+        ASSERT_EQ(sums.squares, plain_spreads(x, scale).squares);
+        ASSERT_NEAR(sums.variance, kernels::spread(x, norm), 1e-3 * static_cast<double>(count));
       });
   }
 }

@@ -1,0 +1,99 @@
+// Quantisers that sweep over all entries more than once, such as those that must know a norm before
+// they can encode any: every sweep mixes and reads a block while it is in the first-level cache.
+#pragma once
+
+#include "laconic/kernels/reduce.h"
+#include "laconic/operators/blocks.h"
+#include "laconic/operators/stage.h"
+
+namespace laconic {
+
+// The entries, block by block, as often as a quantiser likes.
+class Sweeps {
+ public:
+  explicit Sweeps(std::size_t size) : size_(size) {}
+  virtual ~Sweeps() = default;
+  std::size_t size() const { return size_; }
+  // Entries from..from + count, at most kBlock of them: where they lie, or in `buffer`.
+  virtual const float* load(std::size_t from, std::size_t count, float* buffer) const = 0;
+  // Called for every block x after it was encoded: the last call counts.
+  virtual void done(std::size_t /*from*/, std::span<const float> /*x*/) const {}
+
+  // Calls use(from, x) for every block, on all threads.
+  template <class Use>
+  void each(Pool& pool, Use use) const {
+    each_block(size_, pool, [&](std::size_t from, std::size_t count) {
+      float buffer[kBlock];
+      use(from, std::span<const float>(load(from, count, buffer), count));
+    });
+  }
+
+ private:
+  std::size_t size_;
+};
+
+class SweepQuantiser : public Quantiser {
+ public:
+  // Fills the planes. Returns false when some entry is NaN or Inf.
+  virtual bool encode_swept(const Sweeps& sweeps, const PlaneSpans& planes, const Keys& keys,
+                            StageScratch& scratch) const = 0;
+  // The same for 1 to kBlock entries.
+  virtual bool encode_few(std::span<const float> x, const PlaneSpans& planes,
+                          const Keys& keys) const = 0;
+
+  const SweepQuantiser* sweeping() const final { return this; }
+
+  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
+              StageScratch& scratch) const final {
+    struct Plain : Sweeps {
+      explicit Plain(std::span<const float> x) : Sweeps(x.size()), x(x.data()) {}
+      const float* load(std::size_t from, std::size_t, float*) const override { return x + from; }
+      const float* x;
+    };
+    if (x.size() <= kBlock) return x.empty() || encode_few(x, planes, keys);
+    return encode_swept(Plain(x), planes, keys, scratch);
+  }
+};
+
+class TwoPassQuantiser : public SweepQuantiser {
+ public:
+  // The first pass: what is known of a block, at most kBlock entries from `from` on, a multiple of
+  // kBlock. It may fill symbols that depend on nothing else.
+  virtual kernels::Measures look(std::span<const float> x, std::size_t from,
+                                 const PlaneSpans& planes) const = 0;
+  // Between the passes: fills what comes before the symbols. `all` is of all entries, count > 0,
+  // and finite.
+  virtual void begin(const kernels::Measures& all, std::size_t count,
+                     const PlaneSpans& planes) const = 0;
+  // The second pass. Threads may look at and encode distinct blocks.
+  virtual void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                            const Keys& keys) const = 0;
+
+  bool encode_swept(const Sweeps& sweeps, const PlaneSpans& planes, const Keys& keys,
+                    StageScratch& scratch) const final {
+    const auto blocks = scratch.measures.reset((sweeps.size() + kBlock - 1) / kBlock);
+    sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
+      blocks[from / kBlock] = look(x, from, planes);
+    });
+    kernels::Measures all = blocks[0];
+    for (std::size_t i = 1; i < blocks.size(); ++i) all.join(blocks[i]);
+    if (all.largest >= kernels::kInfinity) return false;
+    begin(all, sweeps.size(), planes);
+    sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
+      encode_block(x, from, planes, keys);
+      sweeps.done(from, x);
+    });
+    return true;
+  }
+
+  bool encode_few(std::span<const float> x, const PlaneSpans& planes,
+                  const Keys& keys) const final {
+    const kernels::Measures all = look(x, 0, planes);
+    if (all.largest >= kernels::kInfinity) return false;
+    begin(all, x.size(), planes);
+    encode_block(x, 0, planes, keys);
+    return true;
+  }
+};
+
+}  // namespace laconic

@@ -55,7 +55,8 @@ class Peer {
 
   void mend_ballot(std::uint64_t attempt) {
     store(message_.data() + 8, attempt);
-    store(message_.data() + 44, crc32c(ByteView(message_).first(44)));
+    constexpr std::size_t kCheck = kBallotBytes - 4;
+    store(message_.data() + kCheck, crc32c(ByteView(message_).first(kCheck)));
   }
 
   Input in_;

@@ -74,6 +74,9 @@ class Aggregator {
   // become.
   Outcome settle(Transport& among);
 
+  // Lines of the guard's record since it was last asked for, after finish; the same on all ranks.
+  std::vector<std::string> take_guard_record();
+
   // Of the last step that has ended.
   TensorStats tensor_stats(std::size_t tensor) const;
 
@@ -100,8 +103,19 @@ struct Phase {
 // Who moves the parts: a thread of the aggregator's own, or whoever calls submit, poll and finish.
 enum class Engine { thread, callers };
 
-// What an aggregator is made from. Model, plans, seed, memory and unit_bytes must be the same on
-// all ranks.
+// Whether a step may go by another lane than the recipe's when that makes it shorter:
+// docs/guard.md.
+struct GuardOptions {
+  enum class Mode { off, on, report, replay };
+  Mode mode = Mode::off;
+  std::string file = {};  // with replay: the record of another run
+
+  // "on", "off", "report" or "replay=FILE". Throws UsageError for anything else.
+  static GuardOptions parse(std::string_view text);
+};
+
+// What an aggregator is made from. Model, plans, seed, memory, unit_bytes and the guard must be the
+// same on all ranks.
 struct Setup {
   Transport& transport;
   Model model;
@@ -120,6 +134,7 @@ struct Setup {
   // A tensor whose gradient is all zeros rests. For hosts that pass over the mean of what no rank
   // has used; where every mean is taken, zeros are as good a gradient as others.
   bool zeros_rest = true;
+  GuardOptions guard = {};
 
   const Plan& plan_at(std::uint64_t step) const {
     for (const Phase& phase : warmup)

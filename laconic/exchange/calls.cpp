@@ -15,6 +15,13 @@ Aggregator::Driver::Driver(Setup setup, std::unique_ptr<Exchange> exchange)
       votes_(static_cast<std::size_t>(transport_.size())),
       me_(static_cast<std::size_t>(transport_.rank())),
       submitted_(setup_.model) {
+  lanes_ = dynamic_cast<Lanes*>(exchange_.get());
+  if (lanes_) {
+    GuardFacts facts{
+        .ranks = votes_.size(), .entries = count_of(setup_.model), .lanes = lanes_->there()};
+    for (const laconic::Phase& phase : setup_.warmup) facts.fences.push_back(phase.until);
+    guard_.emplace(setup_.guard, facts);
+  }
   if (setup_.engine == Engine::thread) thread_ = std::thread([this] { run(); });
 }
 
@@ -39,6 +46,7 @@ void Aggregator::Driver::begin(const StepInfo& info) {
   if (pending_) commit();
   const std::lock_guard driving(driving_);
   info_ = info;
+  take_lane();
   info_.ranks = votes_.size();
   stats_ = {};
   sent_.clear();
@@ -65,6 +73,34 @@ void Aggregator::Driver::begin(const StepInfo& info) {
   failure_ = nullptr;
   exposed_ = 0;
   phase_ = Phase::open;
+}
+
+// What was measured of the last step, if it came to its end, and the lane of this one.
+void Aggregator::Driver::take_lane() {
+  if (!guard_) return;
+  const auto now = Clock::now();
+  const auto seconds = [](Clock::duration time) {
+    return static_cast<float>(std::chrono::duration<double>(time).count());
+  };
+  measures_before_ = {};
+  if (phase_ == Phase::ended) {
+    measures_before_ = measures_;
+    measures_before_.period = seconds(now - begun_);
+    measures_before_.kernels =
+        static_cast<float>(stats_.compress_seconds + stats_.decompress_seconds);
+    measures_before_.exposed = static_cast<float>(stats_.exposed_seconds);
+  }
+  measures_ = {};
+  begun_ = now;
+  under_way_ = 0;
+  probing_ = false;
+  bytes_then_ = transport_.bytes_sent();
+  lanes_->take(guard_->lane(info_.step));
+}
+
+std::vector<std::string> Aggregator::Driver::take_guard_record() {
+  require_closed(true);
+  return guard_ ? guard_->take_record() : std::vector<std::string>{};
 }
 
 std::size_t Aggregator::Driver::submit(const Part& part) {
@@ -294,6 +330,7 @@ void Aggregator::commit() { driver_->commit(); }
 void Aggregator::rollback() { driver_->rollback(); }
 void Aggregator::abort(std::string_view why) { driver_->abort(why); }
 Outcome Aggregator::outcome() const { return driver_->outcome(); }
+std::vector<std::string> Aggregator::take_guard_record() { return driver_->take_guard_record(); }
 Outcome Aggregator::settle(Transport& among) { return driver_->settle(among); }
 TensorStats Aggregator::tensor_stats(std::size_t tensor) const {
   return driver_->tensor_stats(tensor);

@@ -15,7 +15,13 @@ namespace {
 
 constexpr std::size_t kMostFlying = 4;     // units under way before decoding comes first
 constexpr std::size_t kBlocksAtOnce = 16;  // of one thread
-constexpr std::uint32_t kVoteUnit = ~std::uint32_t{0};  // no unit has this number
+// No unit has these numbers.
+constexpr std::uint32_t kVoteUnit = ~std::uint32_t{0}, kProbeUnit = kVoteUnit - 1;
+
+float seconds_since(std::chrono::steady_clock::time_point then) {
+  const auto time = std::chrono::steady_clock::now() - then;
+  return static_cast<float>(std::chrono::duration<double>(time).count());
+}
 
 std::span<const std::uint8_t> bytes_of(std::span<const float> values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
@@ -36,7 +42,7 @@ bool Aggregator::Driver::take_parts() {
   bool any = false;
   // One look at both: what is put into the inbox before the host finishes belongs to the step.
   std::unique_lock lock(mutex_);
-  if (!aborting_.empty()) throw SystemError(aborting_);
+  if (!aborting_.empty() && !voted_) throw SystemError(aborting_);
   for (; !submitted_.inbox_empty(); any = true) {
     if (!forming_) {
       if (flights_.size() == formed_) {
@@ -102,6 +108,7 @@ bool Aggregator::Driver::fly() {
   bool any = false;
   for (std::size_t i = 0; i < formed_; ++i)
     if (flights_[i]->state == State::flying && transport_.test(flights_[i]->transfer)) {
+      if (--under_way_ == 0) measures_.wire += seconds_since(under_way_since_);
       advance(i);
       any = true;
     }
@@ -142,6 +149,7 @@ void Aggregator::Driver::advance(std::size_t number) {
       transport_.start(tag, flight.transfer);
     }
     flight.state = State::flying;
+    if (under_way_++ == 0) under_way_since_ = Clock::now();
     return;
   }
 }
@@ -227,7 +235,8 @@ bool Aggregator::Driver::write_blocks(Flight& flight, std::size_t place, const F
 
 // Sends this rank's ballot when nothing can fail any more, and counts all when they are there.
 bool Aggregator::Driver::vote() {
-  if (voted_ || !last_closed_) return false;
+  if (voted_) return land_probe();
+  if (!last_closed_) return false;
   if (!voting_) {
     if (!all_are(exchange_->framed() ? State::opened : State::written)) return false;
     send_vote();
@@ -240,6 +249,7 @@ bool Aggregator::Driver::vote() {
 
 void Aggregator::Driver::send_vote() {
   const std::uint64_t before = transport_.bytes_sent();
+  measures_.bytes = static_cast<float>(before - bytes_then_);
   votes_[me_] = write_ballot(ballot());
   vote_.clear();
   for (std::size_t i = 1; i < votes_.size(); ++i) {
@@ -261,7 +271,9 @@ Ballot Aggregator::Driver::ballot() const {
                 .flags = info_.flags,
                 .scale = info_.scale,
                 .finite = stats_.finite && (exchange_->framed() || means_finite_),
-                .before = outcome_};
+                .before = outcome_,
+                .lane = static_cast<std::uint8_t>(lanes_ ? lanes_->lane() : Lane::recipe),
+                .measures = measures_before_};
   for (std::size_t i = 0; i < formed_; ++i)
     ballot.inputs = hash_of(
         ballot.inputs, exchange_->framed() ? flights_[i]->unit->inputs() : flights_[i]->results);
@@ -282,7 +294,55 @@ void Aggregator::Driver::count_votes() {
   voted_ = true;
   require_same(ballots_);
   for (const Ballot& ballot : ballots_) stats_.flags |= ballot.flags;
+  if (!guard_) return end();
+  const Decision decision = guard_->at(info_.step);
+  stats_.lane = lanes_->lane();
+  stats_.advised = decision.lane;
+  guard_->count(ballots_);
+  stats_.predicted_gain = guard_->predicted_gain();
+  stats_.measured_gain = guard_->measured_gain();
+  if (decision.probe > 0)
+    send_probe(decision.probe);
+  else
+    end();
+}
+
+// All ranks have voted, so all begin at about the same time, with nothing else to do. What becomes
+// of it changes nothing of the step, which has happened.
+void Aggregator::Driver::send_probe(std::uint32_t bytes) {
+  const auto n = static_cast<int>(votes_.size()), me = static_cast<int>(me_);
+  const std::uint64_t before = transport_.bytes_sent();
+  probe_out_.resize(bytes);
+  probe_in_.resize(bytes);
+  probe_.clear();
+  probe_.sends.push_back({(me + 1) % n, probe_out_});
+  probe_.receives.push_back(Receive::exactly((me + n - 1) % n, probe_in_));
+  probe_.operation = "probe of the link";
+  probe_.due = due();
+  probing_ = true;
+  probed_ = Clock::now();
+  try {
+    transport_.start({attempt_, kProbeUnit, 0}, probe_);
+  } catch (const Error&) {
+  }
+  stats_.probe_bytes = transport_.bytes_sent() - before;
+}
+
+bool Aggregator::Driver::land_probe() {
+  if (!probing_) return false;
+  try {
+    if (probe_.flies() && !transport_.test(probe_)) {
+      if (Clock::now() < probe_.due) return false;
+      transport_.cancel(probe_);
+    } else if (probe_.done()) {
+      measures_.probe = seconds_since(probed_);
+      measures_.probe_bytes = static_cast<float>(probe_in_.size());
+    }
+  } catch (const Error&) {  // the next step will tell
+  }
+  probing_ = false;
   end();
+  return true;
 }
 
 // The step has happened on all ranks.
@@ -325,6 +385,7 @@ void Aggregator::Driver::fail() {
   }
   for (std::size_t i = 0; i < formed_; ++i) transport_.cancel(flights_[i]->transfer);
   transport_.cancel(vote_);
+  transport_.cancel(probe_);
   try {
     transport_.close_attempt(attempt_);
   } catch (const std::exception&) {
@@ -342,6 +403,10 @@ void Aggregator::Driver::fail() {
 void Aggregator::Driver::rest(Clock::time_point until) {
   const Timed timed(stats_.exchange_seconds);
   Transfer* first = voting_ && !voted_ && vote_.flies() ? &vote_ : nullptr;
+  if (probing_) {
+    if (probe_.flies()) transport_.idle(std::min(probe_.due, until));
+    return;
+  }
   for (std::size_t i = 0; i < formed_; ++i) {
     Transfer& transfer = flights_[i]->transfer;
     if (flights_[i]->state == State::flying && (!first || transfer.due < first->due))
@@ -354,7 +419,7 @@ void Aggregator::Driver::rest(Clock::time_point until) {
 }
 
 bool Aggregator::Driver::waits_for_transport() const {
-  if (voting_ && !voted_) return true;
+  if ((voting_ && !voted_) || probing_) return true;
   return std::any_of(flights_.begin(), flights_.begin() + static_cast<std::ptrdiff_t>(formed_),
                      [](const auto& flight) { return flight->state == State::flying; });
 }

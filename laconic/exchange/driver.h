@@ -6,7 +6,8 @@
 #include <mutex>
 #include <thread>
 
-#include "laconic/exchange/exchange.h"
+#include "laconic/exchange/guard.h"
+#include "laconic/exchange/lanes.h"
 #include "laconic/exchange/submitted.h"
 #include "laconic/exchange/vote.h"
 
@@ -29,6 +30,7 @@ class Aggregator::Driver {
   Outcome settle(Transport& among);
 
   Outcome outcome() const;
+  std::vector<std::string> take_guard_record();
   TensorStats tensor_stats(std::size_t tensor) const;
   const Model& model() const { return setup_.model; }
   Exchange& closed_exchange() const;  // throws UsageError while a step is open
@@ -68,6 +70,8 @@ class Aggregator::Driver {
   void send_vote();
   Ballot ballot() const;
   void count_votes();
+  void send_probe(std::uint32_t bytes);
+  bool land_probe();
   void end();
   void fail();
   void rest(Clock::time_point until);
@@ -83,6 +87,7 @@ class Aggregator::Driver {
   bool wait_until(Done done, Clock::time_point until = Clock::time_point::max());
   bool is_done(std::size_t part) const;
   void require_closed(bool or_pending = false) const;
+  void take_lane();
 
   Setup setup_;
   std::unique_ptr<Exchange> exchange_;
@@ -111,6 +116,17 @@ class Aggregator::Driver {
   Outcome outcome_ = Outcome::none;
   std::uint64_t committed_ = 0;  // 1 + the last step that was; 0: none
   bool pending_ = false;         // ended well, and neither committed nor rolled back
+
+  // The guard and what is measured for it (docs/guard.md).
+  Lanes* lanes_ = nullptr;  // the exchange, where it has some
+  std::optional<Guard> guard_;
+  Measures measures_, measures_before_;  // of this step, and of the one before
+  Clock::time_point begun_, under_way_since_, probed_;
+  std::uint64_t bytes_then_ = 0;  // that had been sent when the step began
+  std::size_t under_way_ = 0;     // transfers of units
+  Transfer probe_;
+  std::vector<std::uint8_t> probe_out_, probe_in_;
+  bool probing_ = false;
 
   // Between the callers and the engine.
   std::mutex driving_;  // held by whoever does the engine's work

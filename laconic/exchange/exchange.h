@@ -86,6 +86,13 @@ class Exchange {
   virtual bool lets_rest() const { return true; }
   virtual void commit(const Tensors& tensors) = 0;
 
+  // For lanes (lanes.h): what is remembered of what this rank sends, null where it cannot be had;
+  // what is remembered of the sums this rank sends back, null where it owns none of the slice;
+  // and whether a step may as well go in 16 bits.
+  virtual Memory* memory() { return nullptr; }
+  virtual Memory* owed(const Slice* /*slice*/ = nullptr) { return nullptr; }
+  virtual bool takes_half() const { return false; }
+
   virtual double residual_norm() const = 0;
   virtual State save() const = 0;
   virtual void load(const State& state) = 0;
@@ -107,12 +114,41 @@ class WithMemory : public Exchange {
   }
   bool parallel() const override { return !memory_->reshapes(); }
   void commit(const Tensors& tensors) override { memory_->commit(tensors); }
+  Memory* memory() override { return memory_.get(); }
   double residual_norm() const override { return memory_->residual_norm(); }
   State save() const override { return memory_->save(); }
   void load(const State& state) override { memory_->load(state); }
 
  protected:
   std::unique_ptr<Memory> memory_;
+};
+
+// An exchange around another, which does all that is not overridden.
+class Around : public Exchange {
+ public:
+  explicit Around(std::unique_ptr<Exchange> inner) : inner_(std::move(inner)) {}
+
+  const Plan& plan_at(std::uint64_t step) const override { return inner_->plan_at(step); }
+  std::unique_ptr<Unit> make_unit() override { return inner_->make_unit(); }
+  bool framed() const override { return inner_->framed(); }
+  void begin(const StepInfo& info) override { inner_->begin(info); }
+  bool wants_norm() const override { return inner_->wants_norm(); }
+  void norm(double norm) override { inner_->norm(norm); }
+  void finish(const Slice& slice, std::size_t from, std::span<float> block) override {
+    inner_->finish(slice, from, block);
+  }
+  bool parallel() const override { return inner_->parallel(); }
+  bool lets_rest() const override { return inner_->lets_rest(); }
+  void commit(const Tensors& tensors) override { inner_->commit(tensors); }
+  Memory* memory() override { return inner_->memory(); }
+  Memory* owed(const Slice* slice = nullptr) override { return inner_->owed(slice); }
+  bool takes_half() const override { return inner_->takes_half(); }
+  double residual_norm() const override { return inner_->residual_norm(); }
+  State save() const override { return inner_->save(); }
+  void load(const State& state) override { inner_->load(state); }
+
+ protected:
+  std::unique_ptr<Exchange> inner_;
 };
 
 }  // namespace laconic

@@ -105,7 +105,11 @@ void FrameOut::rest(std::size_t slice) {
 
 void FrameOut::rest(std::size_t slice, const Floats& x, Memory& memory) {
   rest(slice);
-  const Source source = memory.source(plan_->layout[slice], x);
+  carry_over(plan_->layout[slice], x, memory);
+}
+
+void carry_over(const Slice& slice, const Floats& x, Memory& memory) {
+  const Source source = memory.source(slice, x);
   float buffer[kBlock];
   for (std::size_t from = 0; from < source.left.size(); from += kBlock) {
     const std::size_t count = std::min(kBlock, source.left.size() - from);

@@ -56,6 +56,10 @@ class FrameOut {
   std::vector<Hint> hints_;  // by slice
 };
 
+// A slice of which nothing is sent in a step that is committed all the same: what is remembered of
+// it is taken over. x is zeros.
+void carry_over(const Slice& slice, const Floats& x, Memory& memory);
+
 // A frame that was opened: checked to its last bit, so that adding it cannot fail. Used again, it
 // allocates nothing.
 class FrameIn {

@@ -17,6 +17,7 @@ class Gather : public WithMemory {
 
   const Plan& plan_at(std::uint64_t step) const override { return setup_.plan_at(step); }
   std::unique_ptr<Unit> make_unit() override;
+  bool takes_half() const override { return true; }
 
  private:
   Setup setup_;

@@ -80,7 +80,8 @@ class PowerSgd : public Exchange {
   bool framed() const override { return false; }
   bool parallel() const override { return false; }
   bool lets_rest() const override { return false; }  // what others' factors give is owed here too
-  void begin(const StepInfo&) override {}
+  void begin(const StepInfo& info) override { scale_ = info.scale; }
+  Memory* memory() override { return &whole_; }
 
   void commit(const Tensors& tensors) override {
     owed_.commit(tensors.averaged);
@@ -126,6 +127,30 @@ class PowerSgd : public Exchange {
   std::span<float> next_right(std::size_t tensor) { return all_of(right_, tensor, true); }
 
  private:
+  // For steps in which matrices go as they are: the next step starts where this one did.
+  class Whole : public Memory {
+   public:
+    explicit Whole(PowerSgd& of) : of_(of) {}
+    Source source(const Slice& slice, const Floats& gradient) override {
+      if (slice.count > 0) {
+        const std::size_t tensor = of_.owed_.places().tensor_at(slice.offset);
+        std::ranges::copy(of_.right(tensor), of_.next_right(tensor).begin());
+      }
+      return {.fresh = gradient,
+              .kept = of_.owed_.kept(slice),
+              .left = of_.owed_.next(slice),
+              .b = of_.scale_,
+              .c = 1 / of_.scale_};
+    }
+    void commit(const Tensors&) override {}  // all of this is the exchange's own
+    double residual_norm() const override { return 0; }
+    State save() const override { return {}; }
+    void load(const State&) override {}
+
+   private:
+    PowerSgd& of_;
+  };
+
   static std::span<float> all_of(Store& store, std::size_t tensor, bool next) {
     const Places& places = store.places();
     const Slice all{.name = {}, .offset = places.begin(tensor), .count = places.count(tensor)};
@@ -136,6 +161,8 @@ class PowerSgd : public Exchange {
   std::size_t rank_;
   std::uint64_t refresh_;
   Store owed_, right_;
+  float scale_ = 1;
+  Whole whole_{*this};
 };
 
 // One slice is one tensor, so their indices are the same.

@@ -5,13 +5,28 @@
 namespace laconic {
 namespace {
 
+// The same feedback without masking: owners have no momentum of their own.
+std::string unmasked(const std::string& feedback) {
+  std::string kept;
+  const std::size_t colon = feedback.find(':');
+  std::string_view rest =
+      colon == std::string::npos ? "" : std::string_view(feedback).substr(colon + 1);
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    if (word == "on" || word == "off" || word.starts_with("masking=")) continue;
+    kept += (kept.empty() ? ":" : ",") + std::string(word);
+  }
+  return "feedback" + kept;
+}
+
 // Owners of shards repair what the second compression drops, when that is how ranks repair the
 // first. Feedback does so for every memory: what ranks send, whatever it is, arrives as a whole.
 std::string memory_of_owners(const std::string& memory) {
   const std::string name = memory.substr(0, memory.find(':'));
   for (const MemoryInfo& info : memories())
     if (info.name == name && info.wants_contraction)
-      return name == "feedback" ? memory : "feedback";
+      return name == "feedback" ? unmasked(memory) : "feedback";
   return "none";
 }
 

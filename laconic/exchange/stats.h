@@ -3,9 +3,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 namespace laconic {
+
+// How a step's gradient may travel: as the recipe says, in 16 bits, or as it is (docs/guard.md).
+enum class Lane : std::uint8_t { recipe, half, dense };
+inline constexpr std::size_t kLanes = 3;
+
+constexpr std::string_view lane_name(std::size_t lane) {
+  constexpr std::string_view kNames[kLanes] = {"recipe", "half", "dense"};
+  return lane < kLanes ? kNames[lane] : "none";
+}
 
 // What one step cost. Bytes are those that really crossed the transport.
 struct StepStats {
@@ -21,9 +31,15 @@ struct StepStats {
   std::uint64_t vote_bytes = 0;                         // of the traffic, what the vote took
   double compress_seconds = 0, decompress_seconds = 0;  // of one core
   double exchange_seconds = 0;                          // with nothing to do but wait for others
-  double exposed_seconds = 0;  // how long the caller was held up by all of this
-  double update_seconds = 0;   // of optimisers, where the step has some
-  std::uint32_t flags = 0;     // all ranks' StepInfo::flags together
+  double exposed_seconds = 0;   // how long the caller was held up by all of this
+  double update_seconds = 0;    // of optimisers, where the step has some
+  Lane lane = Lane::recipe;     // that this step took
+  Lane advised = Lane::recipe;  // that the guard would take, were it not only to report
+  // What the lane last advised saves of a step, as a share of what it took before: as it was
+  // predicted, and as it was measured (0: not yet, or nothing was changed).
+  double predicted_gain = 0, measured_gain = 0;
+  std::uint64_t probe_bytes = 0;  // of the traffic, what the guard's probes took
+  std::uint32_t flags = 0;        // all ranks' StepInfo::flags together
   bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
 };
 

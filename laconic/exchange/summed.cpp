@@ -132,6 +132,7 @@ class Summed : public WithMemory {
   std::unique_ptr<Unit> make_unit() override {
     return std::make_unique<SummedUnit>(setup_, *memory_);
   }
+  bool takes_half() const override { return true; }
 
  private:
   Setup setup_;

@@ -52,13 +52,26 @@ class TwoWay : public Exchange {
     for (const Phase& phase : setup_.warmup)
       warmup_.push_back(
           {phase.until, Ways(phase.plan, setup_.down ? *setup_.down : phase.plan, shards_)});
-    memory_ = make_memory(setup_.memory, setup_.model, ways_.up);
-    owed_ =
+    own_memory_ = make_memory(setup_.memory, setup_.model, ways_.up);
+    own_owed_ =
         make_shard_memory(down_memory, setup_.model, ways_.down, shards_, setup_.transport.rank());
+    memory_ = own_memory_.get();
+    owed_ = own_owed_.get();
     for (const WaysUntil& phase : warmup_) {
       require_fit(setup_.memory, phase.ways.up);
       require_fit(down_memory, phase.ways.down);
     }
+  }
+
+  TwoWay(const Setup& setup, Shards shards, Exchange& lender)
+      : setup_(setup),
+        shards_(std::move(shards)),
+        ways_(setup.plan, setup.plan, shards_),
+        memory_(lender.memory()),
+        owed_(lender.owed()) {
+    if (owed_) return;
+    own_owed_ = make_memory("none", setup_.model, ways_.down);
+    owed_ = own_owed_.get();
   }
 
   const Plan& plan_at(std::uint64_t step) const override { return at(step).up; }
@@ -67,8 +80,15 @@ class TwoWay : public Exchange {
 
   const Setup& setup() const { return setup_; }
   const Shards& shards() const { return shards_; }
-  Memory& memory() { return *memory_; }
-  Memory& owed() { return *owed_; }
+  Memory* memory() override { return memory_; }
+  Memory* owed(const Slice* slice = nullptr) override {
+    const bool owns = !slice || shards_.owner_at(slice->offset) == setup_.transport.rank();
+    return owns ? owed_ : nullptr;
+  }
+  // Through one rank it would be no gain.
+  bool takes_half() const override {
+    return std::ranges::any_of(shards_.owners, [](int owner) { return owner != 0; });
+  }
 
   void begin(const StepInfo& info) override {
     memory_->begin(info);
@@ -119,7 +139,8 @@ class TwoWay : public Exchange {
   Shards shards_;
   Ways ways_;
   std::vector<WaysUntil> warmup_;
-  std::unique_ptr<Memory> memory_, owed_;  // this rank's own, and its shard's
+  std::unique_ptr<Memory> own_memory_, own_owed_;  // unless they are another's
+  Memory *memory_, *owed_;                         // this rank's own, and its shard's
 };
 
 class TwoWayUnit : public Unit {
@@ -193,7 +214,7 @@ class TwoWayUnit : public Unit {
       if (!owners_.owns(owner)) continue;
       of(mine_, owner).reserve(usual_frame(step.plan, owners_.of(owner)));
       out_.begin(leg, me_, of(mine_, owner));
-      add_slices(out_, step, owners_.of(owner), exchange_.memory());
+      add_slices(out_, step, owners_.of(owner), *exchange_.memory());
       step.stats.payload_bytes += out_.finish();
       step.stats.wire_bytes += of(mine_, owner).size();
       step.stats.up_bytes += of(mine_, owner).size();
@@ -246,9 +267,9 @@ class TwoWayUnit : public Unit {
       const auto x = rest.first(leg.plan.layout[i].count);
       rest = rest.subspan(x.size());
       if (std::ranges::all_of(frames_, [&](const FrameIn& frame) { return frame.rests(place); }))
-        back_out_.rest(i, Floats(x), exchange_.owed());
+        back_out_.rest(i, Floats(x), *exchange_.owed());
       else
-        back_out_.add(i, Floats(x), exchange_.owed(), step.scratch);
+        back_out_.add(i, Floats(x), *exchange_.owed(), step.scratch);
     }
     back_out_.finish();
   }
@@ -279,6 +300,10 @@ std::unique_ptr<Unit> TwoWay::make_unit() { return std::make_unique<TwoWayUnit>(
 
 std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards, std::string down_memory) {
   return std::make_unique<TwoWay>(setup, std::move(shards), down_memory);
+}
+
+std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards, Exchange& lender) {
+  return std::make_unique<TwoWay>(setup, std::move(shards), lender);
 }
 
 }  // namespace laconic

@@ -8,4 +8,8 @@ namespace laconic {
 // `down_memory` is the owners': none or feedback.
 std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards, std::string down_memory);
 
+// The same over what another exchange remembers: its memory, and that of its owners if it has some.
+// They must outlive it, and the step is theirs to begin and to commit.
+std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards, Exchange& lender);
+
 }  // namespace laconic

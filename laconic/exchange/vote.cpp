@@ -2,6 +2,7 @@
 #include "laconic/exchange/vote.h"
 
 #include <bit>
+#include <cmath>
 
 #include "laconic/base/errors.h"
 #include "laconic/codecs/crc32c.h"
@@ -9,7 +10,12 @@
 namespace laconic {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x3156434c;  // "LCV1"
+constexpr std::uint32_t kMagic = 0x3156434c;                      // "LCV1"
+constexpr std::size_t kMeasures = 44, kCheck = kBallotBytes - 4;  // where they stand
+constexpr float Measures::*kMeasured[] = {
+    &Measures::period, &Measures::kernels, &Measures::exposed,    &Measures::wire,
+    &Measures::bytes,  &Measures::probe,   &Measures::probe_bytes};
+static_assert(kMeasures + 4 * std::size(kMeasured) == kCheck);
 
 std::string text_of(Outcome outcome) {
   switch (outcome) {
@@ -32,6 +38,17 @@ std::string text_of(Outcome outcome) {
                   static_cast<int>(rank));
 }
 
+Measures read_measures(ByteView bytes) {
+  Measures measures;
+  for (std::size_t i = 0; i < std::size(kMeasured); ++i) {
+    const auto value = load<float>(bytes.data() + kMeasures + 4 * i);
+    if (!std::isfinite(value) || std::signbit(value))
+      throw DataError("the vote says what this build does not know");
+    measures.*kMeasured[i] = value;
+  }
+  return measures;
+}
+
 }  // namespace
 
 std::array<std::uint8_t, kBallotBytes> write_ballot(const Ballot& ballot) {
@@ -45,16 +62,19 @@ std::array<std::uint8_t, kBallotBytes> write_ballot(const Ballot& ballot) {
   store(bytes.data() + 32, ballot.scale);
   bytes[36] = ballot.finite ? 1 : 0;
   bytes[37] = static_cast<std::uint8_t>(ballot.before);
-  store(bytes.data() + 44, crc32c(ByteView(bytes).first(44)));
+  bytes[38] = ballot.lane;
+  for (std::size_t i = 0; i < std::size(kMeasured); ++i)
+    store(bytes.data() + kMeasures + 4 * i, ballot.measures.*kMeasured[i]);
+  store(bytes.data() + kCheck, crc32c(ByteView(bytes).first(kCheck)));
   return bytes;
 }
 
 Ballot read_ballot(ByteView bytes) {
   if (bytes.size() != kBallotBytes || load<std::uint32_t>(bytes.data()) != kMagic ||
-      load<std::uint32_t>(bytes.data() + 44) != crc32c(bytes.first(44)))
+      load<std::uint32_t>(bytes.data() + kCheck) != crc32c(bytes.first(kCheck)))
     throw DataError("the vote is damaged");
   if (bytes[36] > 1 || bytes[37] > static_cast<std::uint8_t>(Outcome::in_doubt) ||
-      load<std::uint32_t>(bytes.data() + 38) != 0 || bytes[42] != 0 || bytes[43] != 0)
+      bytes[38] >= kLanes || bytes[39] != 0 || load<std::uint32_t>(bytes.data() + 40) != 0)
     throw DataError("the vote says what this build does not know");
   return {.attempt = load<std::uint64_t>(bytes.data() + 8),
           .step = load<std::uint64_t>(bytes.data() + 16),
@@ -63,7 +83,9 @@ Ballot read_ballot(ByteView bytes) {
           .flags = load<std::uint32_t>(bytes.data() + 28),
           .scale = load<float>(bytes.data() + 32),
           .finite = bytes[36] == 1,
-          .before = static_cast<Outcome>(bytes[37])};
+          .before = static_cast<Outcome>(bytes[37]),
+          .lane = bytes[38],
+          .measures = read_measures(bytes)};
 }
 
 void require_same(std::span<const Ballot> ballots) {
@@ -74,6 +96,9 @@ void require_same(std::span<const Ballot> ballots) {
       refuse(rank, first, "is in step " + std::to_string(other.step), "in this one");
     if (other.before != first.before)
       refuse(rank, first, text_of(other.before), text_of(first.before));
+    if (other.lane != first.lane)
+      refuse(rank, first, "takes lane '" + std::string(lane_name(other.lane)) + "'",
+             "lane '" + std::string(lane_name(first.lane)) + "'");
     if (other.schedule != first.schedule)
       refuse(rank, first, "has submitted other tensors or in another order", "has not");
     if (std::bit_cast<std::uint32_t>(other.scale) != std::bit_cast<std::uint32_t>(first.scale))

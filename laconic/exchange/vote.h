@@ -10,6 +10,19 @@
 
 namespace laconic {
 
+// What a rank has measured of the step before, for the guard (guard.h); zeros where there is none.
+struct Measures {
+  float period = 0;       // seconds from one begin to the next
+  float kernels = 0;      // seconds of one core: encoding and decoding
+  float exposed = 0;      // seconds that callers were held up
+  float wire = 0;         // seconds in which something was under way
+  float bytes = 0;        // that this rank has sent of it
+  float probe = 0;        // seconds that a probe took
+  float probe_bytes = 0;  // and what it had
+
+  friend bool operator==(const Measures&, const Measures&) = default;
+};
+
 // A rank that sends one has opened all that arrived: it can commit.
 struct Ballot {
   std::uint64_t attempt = 0, step = 0;
@@ -19,11 +32,13 @@ struct Ballot {
   float scale = 1;             // the loss scale
   bool finite = true;
   Outcome before = Outcome::none;  // what became of the step before
+  std::uint8_t lane = 0;           // by which this step was made
+  Measures measures = {};
 
   friend bool operator==(const Ballot&, const Ballot&) = default;
 };
 
-inline constexpr std::size_t kBallotBytes = 48;
+inline constexpr std::size_t kBallotBytes = 76;
 
 // A checksum of its own stands at the end.
 std::array<std::uint8_t, kBallotBytes> write_ballot(const Ballot& ballot);

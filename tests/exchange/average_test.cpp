@@ -215,8 +215,9 @@ TEST(Exchange, UnsuitablePairsAreRefused) {
             std::string::npos);
   EXPECT_NE(refusal("dense", "identity", "feedback").find("memory none, not 'feedback'"),
             std::string::npos);
-  EXPECT_EQ(refusal("gathr", "natural", "none").find("no exchange 'gathr'; known: dense gather"),
-            0U);
+  EXPECT_EQ(
+      refusal("gathr", "natural", "none").find("no exchange 'gathr'; known: auto dense gather"),
+      0U);
 }
 
 TEST(Exchange, AGradientOfAnotherLengthIsRefused) {

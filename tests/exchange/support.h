@@ -42,6 +42,7 @@ struct Job {
   std::uint64_t steps = 5;
   unsigned threads = 1;
   Model model = kModel;
+  GuardOptions guard = {};
 };
 
 inline std::string text_of(const Job& job) {
@@ -57,7 +58,8 @@ inline Setup setup_of(const Job& job, Transport& transport, double timeout_secon
               .down_memory = job.down_memory,
               .seed = 9,
               .timeout_seconds = timeout_seconds,
-              .threads = job.threads};
+              .threads = job.threads,
+              .guard = job.guard};
   if (!job.down.empty()) setup.down = make_plan(job.model, job.layout, parse_operator(job.down));
   if (!job.warmup.empty())
     setup.warmup = {

@@ -1,0 +1,192 @@
+// A unit by a lane. A slice that goes as it is takes with it all that is remembered of it, by the
+// rank and, where sums are compressed too, by their owner: nothing is owed of it afterwards.
+#include "laconic/exchange/lanes.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "laconic/exchange/sums.h"
+#include "laconic/exchange/two_way.h"
+#include "laconic/kernels/reduce.h"
+
+namespace laconic {
+namespace {
+
+ByteView bytes_of(std::span<const float> values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+// The sum of all ranks' floats.
+class PlainUnit : public Unit {
+ public:
+  PlainUnit(Exchange& exchange, Transport& transport, std::uint64_t seed)
+      : exchange_(exchange),
+        rank_(transport.rank()),
+        ranks_(transport.size()),
+        native_(transport.reduces() && ranks_ > 1),
+        seed_(seed) {}
+
+  void reset() override { begun_ = false; }
+
+  Move next(const Step& step, Transfer& transfer) override {
+    const bool first = !std::exchange(begun_, true);
+    if (first) write(step);
+    if (native_) return first ? Move::reduce : Move::none;
+    if (first) sum_.begin(values_.span(), rank_, ranks_);
+    return sum_.next(transfer) ? Move::messages : Move::none;
+  }
+
+  std::span<float> values() override { return values_.span(); }
+
+  void open(const Step& step) override {
+    const Timed timed(step.stats.decompress_seconds);
+    step.stats.finite &= kernels::all_finite(values_.view());
+    inputs_ = crc32c(bytes_of(values_.view()));
+  }
+
+  void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
+    const float weight = 1.0F / static_cast<float>(ranks_);
+    const float* sum = values_.data() + begin_[place] + from;
+    for (std::size_t i = 0; i < block.size(); ++i) block[i] = weight * sum[i];
+  }
+
+  std::uint32_t inputs() const override { return inputs_; }
+
+ private:
+  void write(const Step& step) {
+    const Timed timed(step.stats.compress_seconds);
+    std::size_t count = 0;
+    begin_.clear();
+    for (const std::size_t i : slices) {
+      begin_.push_back(count);
+      count += step.plan.layout[i].count;
+    }
+    values_.reset(count);
+    for (std::size_t place = 0; place < slices.size(); ++place)
+      write(step, slices[place], values_.span().subspan(begin_[place]));
+    const std::size_t bytes = count * sizeof(float);
+    step.stats.payload_bytes += bytes;
+    step.stats.wire_bytes += bytes;
+    step.stats.up_bytes += bytes;
+  }
+
+  // One slice. NaN stands for one that is not finite, and so does every sum it goes into: that
+  // tells all ranks.
+  void write(const Step& step, std::size_t i, std::span<float> out) {
+    const Slice& slice = step.plan.layout[i];
+    out = out.first(slice.count);
+    step.sent[i] += out.size_bytes();
+    const Floats gradient = step.gradient.floats(slice);
+    Memory* const owed = exchange_.owed(&slice);
+    if (step.gradient.rests(slice)) {
+      std::ranges::fill(out, 0.0F);
+      if (!exchange_.lets_rest()) carry_over(slice, gradient, *exchange_.memory());
+      if (owed) carry_over(slice, Floats(std::span<const float>(out)), *owed);
+      return;
+    }
+    bool finite = take(step, i, gradient, *exchange_.memory(), out);
+    if (owed && finite) finite = take(step, i, Floats(std::span<const float>(out)), *owed, out);
+    if (!finite) std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
+  }
+
+  // What memory wants sent for x, as it is; whether it is finite.
+  bool take(const Step& step, std::size_t i, const Floats& x, Memory& memory,
+            std::span<float> out) {
+    const Slice& slice = step.plan.layout[i];
+    const Operator& op = step.plan.op(i);
+    const Keys keys =
+        make_keys(seed_, step.info.step, static_cast<std::uint64_t>(rank_)).at(slice.offset);
+    section_.clear();
+    if (!op.encode(memory.source(slice, x), section_, keys, step.scratch).finite) return false;
+    memory.sent(slice, {op, section_.view(), keys, step.scratch, own_});
+    std::memcpy(out.data(), section_.data(), out.size_bytes());
+    return true;
+  }
+
+  Exchange& exchange_;
+  int rank_, ranks_;
+  bool native_, begun_ = false;
+  std::uint64_t seed_;
+  Array<float> values_;             // all slices, one after the other
+  std::vector<std::size_t> begin_;  // of each in it
+  Buffer section_;
+  Decoder own_;
+  Sum sum_;
+  std::uint32_t inputs_ = 0;
+};
+
+// One of several, by the lane of the step.
+class LaneUnit : public Unit {
+ public:
+  explicit LaneUnit(Lanes& lanes) : lanes_(lanes) {}
+
+  void reset() override {
+    auto& unit = units_[static_cast<std::size_t>(lanes_.lane())];
+    if (!unit) unit = lanes_.make_unit(lanes_.lane());
+    unit->slices = slices;
+    unit->reset();
+    unit_ = unit.get();
+  }
+  Move next(const Step& step, Transfer& transfer) override { return unit_->next(step, transfer); }
+  std::span<float> values() override { return unit_->values(); }
+  void open(const Step& step) override { unit_->open(step); }
+  void mean(const Step& step, std::size_t place, std::size_t from,
+            std::span<float> block) override {
+    unit_->mean(step, place, from, block);
+  }
+  std::uint32_t inputs() const override { return unit_->inputs(); }
+
+ private:
+  Lanes& lanes_;
+  std::array<std::unique_ptr<Unit>, kLanes> units_;
+  Unit* unit_ = nullptr;
+};
+
+Plan with_operator(const Plan& plan, const char* spec) {
+  return {.layout = plan.layout,
+          .operators = {parse_operator(spec)},
+          .operator_of = std::vector<std::size_t>(plan.layout.size())};
+}
+
+}  // namespace
+
+Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, std::unique_ptr<Exchange> half)
+    : Around(std::move(inner)),
+      transport_(setup.transport),
+      seed_(setup.seed),
+      half_(std::move(half)) {}
+
+std::unique_ptr<Lanes> Lanes::make(const Setup& setup, std::unique_ptr<Exchange>& exchange) {
+  if (!exchange->memory()) return nullptr;
+  std::unique_ptr<Exchange> half;
+  if (exchange->takes_half()) {
+    Setup with_half = setup;
+    with_half.plan = with_operator(setup.plan, "half:bf16");
+    with_half.warmup.clear();
+    with_half.down.reset();
+    half =
+        make_two_way(with_half, even_shards(setup.plan.layout, setup.transport.size()), *exchange);
+  }
+  return std::unique_ptr<Lanes>(new Lanes(setup, std::move(exchange), std::move(half)));
+}
+
+std::array<bool, kLanes> Lanes::there() const { return {true, half_ != nullptr, true}; }
+
+const Plan& Lanes::plan_at(std::uint64_t step) const {
+  const Plan& own = inner_->plan_at(step);
+  if (lane_ == Lane::recipe) return own;
+  if (lane_ == Lane::half) return half_->plan_at(step);
+  const auto at = plain_.find(&own);
+  return at != plain_.end() ? at->second
+                            : plain_.emplace(&own, with_operator(own, "identity")).first->second;
+}
+
+std::unique_ptr<Unit> Lanes::make_unit() { return std::make_unique<LaneUnit>(*this); }
+
+std::unique_ptr<Unit> Lanes::make_unit(Lane lane) {
+  if (lane == Lane::recipe) return inner_->make_unit();
+  if (lane == Lane::half) return half_->make_unit();
+  return std::make_unique<PlainUnit>(*inner_, transport_, seed_);
+}
+
+}  // namespace laconic

@@ -3,6 +3,7 @@
 
     bench/ddp.py --hosts 4 --rate 100mbit                      hosts with shaped links (root)
     bench/ddp.py --hosts 2 --rate loopback --model 60m         processes on this machine
+    bench/ddp.py --json > a.json; ...; bench/ddp.py --merge a.json b.json      one table of several short runs
 
 All variants live in the same processes and take turns, round by round, so that a busy machine is busy for all. A round is a few
 steps of forward, backward and SGD between two barriers. Shown are medians over rounds and, for what a variant gains over the
@@ -25,6 +26,7 @@ MODELS = {  # widths of fully connected layers
     "10m": [1024, 2048, 2048, 2048, 10],
     "60m": [2048, 4096, 4096, 4096, 4096, 10],
 }
+ALONE = "compute alone"  # without any exchange
 VARIANTS = [
     "stock", "fp16", "powersgd-hook:1", "powersgd-hook:4", "dense", "natural exchange=sharded",
     "topk:0.01+natural memory=feedback", "sbc:0.01 memory=feedback", "exchange=powersgd:1", "exchange=powersgd:4",
@@ -121,7 +123,7 @@ def work(options):
     for variant in options.variants:
         steps(variant, 4)  # buckets rebuilt, warm starts made
     for number in range(options.rounds):
-        one = {"compute alone": timed(lambda: alone(options.steps))}
+        one = {ALONE: timed(lambda: alone(options.steps))}
         for variant in options.variants:
             one[variant] = timed(lambda: steps(variant, options.steps))
         rounds.append(one)
@@ -152,7 +154,7 @@ def summary(rounds, options):
             "variant": name,
             "samples_per_second": options.batch * options.hosts / statistics.median(seconds),
             "speedup": statistics.median(ratios), "speedup_low": low, "speedup_high": high,
-            "cpu": statistics.median(cpu),
+            "cpu": statistics.median(cpu), "cpu_seconds": statistics.median(one[name][1] for one in rounds) / options.steps,
             "sent_megabytes": statistics.median(one[name][2] for one in rounds) / options.steps / 1e6,
         })  # fmt: skip
     return rows
@@ -160,10 +162,27 @@ def summary(rounds, options):
 
 def show(rows, options):
     print(f"{options.hosts} hosts, {options.rate}, model {options.model}, batch {options.batch} per host, {options.rounds} rounds\n")
-    print(f"| variant | samples/s | x {options.variants[0]} [middle 80 %] | CPU x | MB sent per host and step |\n|---|---|---|---|---|")
+    print(f"| variant | samples/s | x {options.variants[0]} [middle 80 %] | CPU x | CPU ms per step | MB sent per host and step |\n|---|---|---|---|---|---|")
     for row in rows:
         print(f"| {row['variant']} | {row['samples_per_second']:.1f} | {row['speedup']:.2f} [{row['speedup_low']:.2f}-{row['speedup_high']:.2f}] "
-              f"| {row['cpu']:.2f} | {row['sent_megabytes']:.3f} |")  # fmt: skip
+              f"| {row['cpu']:.2f} | {1e3 * row['cpu_seconds']:.1f} | {row['sent_megabytes']:.3f} |")  # fmt: skip
+
+
+def merged(files):
+    """Rounds of several runs of the same kind, and what they were."""
+    runs = []
+    for name in files:
+        try:
+            with open(name) as file:
+                runs.append(json.load(file))
+        except (OSError, ValueError) as error:
+            raise shaped.Trouble(f"'{name}' is no output of --json: {error}") from None
+    for key in ("hosts", "rate", "model", "batch", "steps"):
+        if len({run.get(key) for run in runs}) > 1:
+            raise shaped.Trouble(f"the runs differ in '{key}'")
+    if len({tuple(run["rounds"][0]) for run in runs}) > 1:
+        raise shaped.Trouble("the runs differ in their variants")
+    return runs[0], [one for run in runs for one in run["rounds"]]
 
 
 def run_on_loopback(command, options):
@@ -194,6 +213,7 @@ def main():
     parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; the first is what others are compared with")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds (3600)")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--merge", nargs="+", metavar="FILE", help="outputs of --json, shown as one")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.variants = [v.strip() for v in options.variants.split(",")]
@@ -203,6 +223,17 @@ def main():
         except Exception as error:  # said in one sentence by whoever reads this rank's output
             print(f"{type(error).__name__}: {error}", flush=True)
             os._exit(1)
+    if options.merge:
+        try:
+            run, rounds = merged(options.merge)
+        except shaped.Trouble as trouble:
+            print(f"ddp: {trouble}", file=sys.stderr)
+            return 1
+        for key in ("hosts", "rate", "model", "batch", "steps"):
+            setattr(options, key, run[key])
+        options.rounds, options.variants = len(rounds), [name for name in rounds[0] if name != ALONE]
+        show(summary(rounds, options), options)
+        return 0
     # Freed blocks stay mapped, for everybody alike: page faults would hide what is compared.
     os.environ["GLIBC_TUNABLES"] = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736:glibc.malloc.top_pad=67108864"
     command = [sys.executable, os.path.abspath(__file__), "--worker", *sys.argv[1:]]
@@ -219,10 +250,11 @@ def main():
     except shaped.Trouble as trouble:
         print(f"ddp: {trouble}", file=sys.stderr)
         return 1
-    rows = summary(json.loads(lines[0][len("ROUNDS "):]), options)
+    rounds = json.loads(lines[0][len("ROUNDS "):])
+    rows = summary(rounds, options)
     if options.json:
         print(json.dumps({"hosts": options.hosts, "rate": options.rate, "model": options.model, "batch": options.batch,
-                          "rounds": options.rounds, "rows": rows}))  # fmt: skip
+                          "steps": options.steps, "rounds": rounds, "rows": rows}))  # fmt: skip
     else:
         show(rows, options)
     return 0

@@ -34,6 +34,8 @@ def launch(train: Callable[[argparse.Namespace], None], parser: argparse.Argumen
 
 def _run(rank: int, train: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> None:
     os.environ["RANK"] = str(rank)
+    os.environ.setdefault("LOCAL_RANK", str(rank))
+    os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     train(options)
@@ -43,6 +45,9 @@ def _run(rank: int, train: Callable[[argparse.Namespace], None], options: argpar
 
 def fashion_mnist(part: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Images of mean 0 and deviation 1, and their labels; part is "train" or "t10k"."""
+
+    if not FASHION.is_dir():
+        raise SystemExit(f"no Fashion-MNIST in {FASHION}: install Debian's package dataset-fashion-mnist")
 
     def read(name: str, offset: int) -> np.ndarray:
         with gzip.open(FASHION / f"{part}-{name}-ubyte.gz") as file:

@@ -1,11 +1,13 @@
 """A small GPT on the letters of a text, with local steps: ranks meet every 20 steps, and then in few bytes.
 
-    python3 gpt_local_steps.py --text /usr/share/common-licenses/GPL-3
+    python3 gpt_local_steps.py --text input.txt            # Tiny Shakespeare, or any text of some 100 KB
+    python3 gpt_local_steps.py --recipe diloco --text input.txt
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import math
 import pathlib
 
@@ -37,17 +39,26 @@ class Gpt(torch.nn.Module):
         return self.out(self.layers(x, mask=self.future))
 
 
+def read(path: str) -> str:
+    if not pathlib.Path(path).is_file():
+        raise SystemExit(
+            f"no text '{path}': Tiny Shakespeare is data/tinyshakespeare/input.txt of github.com/karpathy/char-rnn; "
+            "--text takes any other, such as /usr/share/common-licenses/GPL-3, also gzipped"
+        )
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", errors="ignore") as file:
+        return file.read()
+
+
 def train(options: argparse.Namespace) -> None:
-    text = pathlib.Path(options.text).read_text(errors="ignore")
+    text = read(options.text)
     alphabet = sorted(set(text))
     data = torch.tensor([alphabet.index(letter) for letter in text])
     model = Gpt(len(alphabet))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     generator = torch.Generator().manual_seed(dist.get_rank())
     loss = torch.zeros(())
-    with lc.LocalSteps(
-        model, optimizer, every=20, op="topk:0.05+natural", outer="nesterov:0.5,0.9", transport=options.transport
-    ) as local:
+    method = {"recipe": options.recipe} if options.recipe else {"every": 20, "op": "topk:0.05+natural", "outer": "nesterov:0.5,0.9"}
+    with lc.LocalSteps(model, optimizer, transport=options.transport, **method) as local:
         for _ in range(options.steps):
             starts = torch.randint(len(data) - CONTEXT - 1, (8,), generator=generator)
             window = torch.stack([data[s : s + CONTEXT + 1] for s in starts.tolist()])
@@ -66,6 +77,7 @@ def train(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", default="/usr/share/common-licenses/GPL-3")
+    parser.add_argument("--text", default="input.txt")
+    parser.add_argument("--recipe", help="diloco, sparseloco or sbc2, instead of the script's own")
     parser.add_argument("--steps", type=int, default=160)
     launch(train, parser)

@@ -67,4 +67,29 @@ void Sum::add_up() {
   }
 }
 
+void foresee_sum(std::size_t floats, int ranks, double encoded, std::vector<ForeseenLeg>& legs) {
+  if (ranks == 1 || floats == 0) return;
+  const auto n = static_cast<std::size_t>(ranks);
+  const auto message = [](std::size_t count) { return count * sizeof(float) + kMessageHead; };
+  const std::size_t own = floats / n, parts = std::min(floats, n);  // parts that are not empty
+  const std::size_t to_owners = parts - (own > 0);
+  const double all = static_cast<double>((floats * sizeof(float) + parts * kMessageHead) * (n - 1));
+  const double mean = all / ranks;
+  const double most = static_cast<double>((n - 1) * message((floats + n - 1) / n));
+  legs.push_back({.sent = (floats - own) * sizeof(float) + to_owners * kMessageHead,
+                  .messages = to_owners,
+                  .out = mean,
+                  .in = mean,
+                  .most_out = mean,
+                  .most_in = most,
+                  .encoded = encoded});
+  legs.push_back({.sent = own > 0 ? (n - 1) * message(own) : 0,
+                  .messages = own > 0 ? n - 1 : 0,
+                  .out = mean,
+                  .in = mean,
+                  .most_out = most,
+                  .most_in = mean,
+                  .summed = static_cast<double>(floats)});
+}
+
 }  // namespace laconic

@@ -2,6 +2,7 @@
 // and sends that to all. The same bits whatever else travels, on every transport.
 #pragma once
 
+#include "laconic/exchange/foresight.h"
 #include "laconic/exchange/transport.h"
 
 namespace laconic {
@@ -23,5 +24,8 @@ class Sum {
   int rank_ = 0, ranks_ = 1, leg_ = 0;
   std::vector<Buffer> received_;  // by rank: its share of this rank's part
 };
+
+// The legs of such a sum. Who has encoded so many entries for it does that first.
+void foresee_sum(std::size_t floats, int ranks, double encoded, std::vector<ForeseenLeg>& legs);
 
 }  // namespace laconic

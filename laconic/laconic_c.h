@@ -287,6 +287,12 @@ LACONIC_API laconic_status laconic_recipe_json(const char* recipe, char* buffer,
 // LACONIC_USAGE names what is wrong with a recipe and what is allowed.
 LACONIC_API laconic_status laconic_recipe_check(const char* recipe);
 
+// Foresees bytes, step times and errors of recipes for a model, a number of workers and a link.
+// `request` is a JSON object such as {"model": "resnet50", "workers": 16, "link": "100mbit,1ms",
+// "compute_seconds": 0.4}; docs/plan.md has its keys and those of the JSON in *report, which stays
+// until the thread's next call of this function. Kernels are measured: it takes seconds.
+LACONIC_API laconic_status laconic_plan(const char* request, const char** report);
+
 // ---- Transports: how ranks reach each other ----
 
 // One rank's end. It must outlive the methods made on it; several may use it if their steps do not

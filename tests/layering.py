@@ -1,7 +1,7 @@
 """Checks that the include lines follow the order of the folders. Prints each line that does not.
 
     base < kernels < codecs < { operators, frame } < { layout, memory } < exchange < exchange/gossip
-         < recipes < methods < transports < { trainer, cli, python }
+         < recipes < methods < transports < planner < { trainer, cli, python }
 
 A folder may include itself and what stands to its left. Within braces frame may include operators,
 memory layout, and cli trainer.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 LIBRARY = (
     "base kernels codecs operators frame layout memory exchange exchange/gossip recipes"
-    " methods transports".split()
+    " methods transports planner".split()
 )
 ALLOWED = {folder: set(LIBRARY[: i + 1]) for i, folder in enumerate(LIBRARY)}
 ALLOWED |= {folder: {*LIBRARY, folder} for folder in ("trainer", "cli", "python")}

@@ -88,6 +88,22 @@ class Dense : public Exchange {
   bool native_;  // by the transport's own all-reduce
 };
 
+class DenseForesight : public Foresight {
+ public:
+  explicit DenseForesight(Rehearsal& rehearsal) : rehearsal_(rehearsal) {}
+
+  const Plan& plan() const override { return rehearsal_.plan; }
+  ForeseenUnit unit(Slices slices) override {
+    const std::size_t entries = entries_of(plan(), slices);
+    ForeseenUnit unit{.added = static_cast<double>(entries)};
+    foresee_sum(entries, rehearsal_.ranks, static_cast<double>(entries), unit.legs);
+    return unit;
+  }
+
+ private:
+  Rehearsal& rehearsal_;
+};
+
 const RegisterExchange dense{{
     .name = "dense",
     .summary = "All-reduce of float32, the uncompressed baseline; sends 2 (ranks - 1) / ranks "
@@ -101,6 +117,13 @@ const RegisterExchange dense{{
     .own_form = true,
     .make = [](const Setup& setup, const Args& args) -> std::unique_ptr<Exchange> {
       return std::make_unique<Dense>(setup, args);
+    },
+}};
+
+const RegisterForesight foresight{{
+    .name = "dense",
+    .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
+      return std::make_unique<DenseForesight>(rehearsal);
     },
 }};
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "laconic/exchange/exchange.h"
+#include "laconic/exchange/foresight.h"
 
 namespace laconic {
 namespace {
@@ -104,6 +105,30 @@ class GatherUnit : public Unit {
 
 std::unique_ptr<Unit> Gather::make_unit() { return std::make_unique<GatherUnit>(setup_, *memory_); }
 
+class GatherForesight : public Foresight {
+ public:
+  explicit GatherForesight(Rehearsal& rehearsal) : rehearsal_(rehearsal) {}
+
+  const Plan& plan() const override { return rehearsal_.plan; }
+  ForeseenUnit unit(Slices slices) override {
+    const auto others = static_cast<std::uint64_t>(rehearsal_.ranks) - 1;
+    const double entries = static_cast<double>(entries_of(plan(), slices));
+    const std::uint64_t sent = others * (rehearsal_.frame(plan(), slices) + kMessageHead);
+    const auto bytes = static_cast<double>(sent);
+    return {.legs = {{.sent = sent,
+                      .messages = others,
+                      .out = bytes,
+                      .in = bytes,
+                      .most_out = bytes,
+                      .most_in = bytes,
+                      .encoded = entries}},
+            .added = rehearsal_.ranks * entries};
+  }
+
+ private:
+  Rehearsal& rehearsal_;
+};
+
 const RegisterExchange gather{{
     .name = "gather",
     .summary = "Every rank's frame to every other; sends (ranks - 1) frames.",
@@ -112,6 +137,13 @@ const RegisterExchange gather{{
     .follows_warmup = true,
     .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
       return std::make_unique<Gather>(setup);
+    },
+}};
+
+const RegisterForesight foresight{{
+    .name = "gather",
+    .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
+      return std::make_unique<GatherForesight>(rehearsal);
     },
 }};
 

@@ -312,6 +312,31 @@ class PowerUnit : public Unit {
 
 std::unique_ptr<Unit> PowerSgd::make_unit() { return std::make_unique<PowerUnit>(*this); }
 
+class PowerForesight : public Foresight {
+ public:
+  PowerForesight(Rehearsal& rehearsal, std::size_t rank) : rehearsal_(rehearsal), rank_(rank) {}
+
+  const Plan& plan() const override { return rehearsal_.plan; }
+  ForeseenUnit unit(Slices slices) override {
+    std::size_t left = 0, right = 0;
+    for (const std::size_t i : slices) {
+      const MatrixShape shape = shape_of(plan().layout[i], rank_);
+      left += shape.rank > 0 ? shape.rows * shape.rank : plan().layout[i].count;
+      right += shape.cols * shape.rank;
+    }
+    const double entries = static_cast<double>(entries_of(plan(), slices));
+    ForeseenUnit unit{.added = entries};
+    foresee_sum(left, rehearsal_.ranks, entries / 2, unit.legs);
+    foresee_sum(right, rehearsal_.ranks, entries / 2, unit.legs);
+    return unit;
+  }
+  bool framed() const override { return false; }
+
+ private:
+  Rehearsal& rehearsal_;
+  std::size_t rank_;
+};
+
 const RegisterExchange powersgd{{
     .name = "powersgd",
     .summary = "Each matrix as two thin factors by warm-started power iteration, averaged by "
@@ -337,6 +362,13 @@ const RegisterExchange powersgd{{
     .roles = {{kOwed, Kept::sum}, {kStart, Kept::same}},
     .make = [](const Setup& setup, const Args& args) -> std::unique_ptr<Exchange> {
       return std::make_unique<PowerSgd>(setup, args);
+    },
+}};
+
+const RegisterForesight foresight{{
+    .name = "powersgd",
+    .make = [](Rehearsal& rehearsal, const Args& args) -> std::unique_ptr<Foresight> {
+      return std::make_unique<PowerForesight>(rehearsal, args.whole("rank"));
     },
 }};
 

@@ -20,5 +20,14 @@ const RegisterExchange server{{
     },
 }};
 
+const RegisterForesight foresight{{
+    .name = "server",
+    .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
+      const Layout& layout = rehearsal.plan.layout;
+      return foresee_two_way(
+          rehearsal, one_owner(layout.empty() ? 0 : layout.back().offset + layout.back().count));
+    },
+}};
+
 }  // namespace
 }  // namespace laconic

@@ -44,5 +44,12 @@ const RegisterExchange sharded{{
     },
 }};
 
+const RegisterForesight foresight{{
+    .name = "sharded",
+    .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
+      return foresee_two_way(rehearsal, even_shards(rehearsal.plan.layout, rehearsal.ranks));
+    },
+}};
+
 }  // namespace
 }  // namespace laconic

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/exchange/foresight.h"
 #include "laconic/exchange/shards.h"
 
 namespace laconic {
@@ -189,6 +190,63 @@ std::unique_ptr<Unit> Sparse::make_unit() {
   return std::make_unique<SparseUnit>(setup_, shards_, *memory_);
 }
 
+class SparseForesight : public Foresight {
+ public:
+  SparseForesight(Rehearsal& rehearsal, Shards shards)
+      : rehearsal_(rehearsal),
+        shards_(std::move(shards)),
+        plan_(cut_at(rehearsal.plan, shards_.bounds)) {
+    require_repeatable(plan_);
+  }
+
+  const Plan& plan() const override { return plan_; }
+
+  ForeseenUnit unit(Slices slices) override {
+    const int ranks = rehearsal_.ranks;
+    const auto others = static_cast<std::uint64_t>(ranks) - 1;
+    owners_.sort(plan_.layout, shards_, slices, ranks);
+    messages_.assign(static_cast<std::size_t>(ranks), 0);
+    std::uint64_t all = 0, most = 0;
+    for (int owner = 0; owner < ranks; ++owner) {
+      if (!owners_.owns(owner)) continue;
+      auto& bytes = messages_[static_cast<std::size_t>(owner)];
+      bytes = rehearsal_.frame(plan_, owners_.of(owner)) + kMessageHead;
+      all += bytes;
+      most = std::max(most, bytes);
+    }
+    const double entries = static_cast<double>(entries_of(plan_, slices));
+    const double share = entries / ranks, mean = static_cast<double>(all) / ranks;
+    ForeseenUnit unit{.added = entries};
+    for (std::size_t round = 0; round < others; ++round) {
+      const std::uint64_t sent = messages_[others - round];  // shard -1 - round of rank 0
+      unit.legs.push_back({.sent = sent,
+                           .messages = sent > 0,
+                           .out = mean,
+                           .in = mean,
+                           .most_out = static_cast<double>(most),
+                           .most_in = static_cast<double>(most),
+                           .encoded = share,
+                           .added = round > 0 ? share : 0});
+    }
+    unit.legs.push_back({.sent = others * messages_[0],
+                         .messages = messages_[0] > 0 ? others : 0,
+                         .out = static_cast<double>(others) * mean,
+                         .in = static_cast<double>(others) * mean,
+                         .most_out = static_cast<double>(others * most),
+                         .most_in = static_cast<double>(all),
+                         .encoded = share,
+                         .added = share});
+    return unit;
+  }
+
+ private:
+  Rehearsal& rehearsal_;
+  Shards shards_;
+  Plan plan_;
+  ByOwner owners_;
+  std::vector<std::uint64_t> messages_;  // by shard
+};
+
 const RegisterExchange sparse{{
     .name = "sparse",
     .summary = "Partial sums around a ring, made sparse again at every rank, what is dropped kept "
@@ -200,6 +258,14 @@ const RegisterExchange sparse{{
       require_feedback(setup.memory);
       return std::make_unique<Sparse>(setup,
                                       even_shards(setup.plan.layout, setup.transport.size()));
+    },
+}};
+
+const RegisterForesight foresight{{
+    .name = "sparse",
+    .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
+      return std::make_unique<SparseForesight>(rehearsal,
+                                               even_shards(rehearsal.plan.layout, rehearsal.ranks));
     },
 }};
 

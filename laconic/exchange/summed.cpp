@@ -138,6 +138,26 @@ class Summed : public WithMemory {
   Setup setup_;
 };
 
+class SummedForesight : public Foresight {
+ public:
+  explicit SummedForesight(Rehearsal& rehearsal) : rehearsal_(rehearsal) {
+    require_sums(rehearsal.plan);
+  }
+
+  const Plan& plan() const override { return rehearsal_.plan; }
+  ForeseenUnit unit(Slices slices) override {
+    std::size_t values = 0;
+    for (const std::size_t i : slices) values += values_of(plan(), i);
+    const double entries = static_cast<double>(entries_of(plan(), slices));
+    ForeseenUnit unit{.added = entries};
+    foresee_sum(values, rehearsal_.ranks, entries, unit.legs);
+    return unit;
+  }
+
+ private:
+  Rehearsal& rehearsal_;
+};
+
 const RegisterExchange summed{{
     .name = "summed",
     .summary =
@@ -149,6 +169,13 @@ const RegisterExchange summed{{
     .follows_warmup = true,
     .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
       return std::make_unique<Summed>(setup);
+    },
+}};
+
+const RegisterForesight foresight{{
+    .name = "summed",
+    .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
+      return std::make_unique<SummedForesight>(rehearsal);
     },
 }};
 

@@ -103,4 +103,30 @@ std::uint32_t Sum::hash() const {
   return hash;
 }
 
+void foresee_sum(std::size_t floats, int ranks, double encoded, std::vector<ForeseenLeg>& legs) {
+  if (ranks == 1 || floats == 0) return;
+  const auto n = static_cast<std::size_t>(ranks);
+  constexpr std::size_t kAround = 2 * kMessageHead + sizeof(std::uint32_t);  // and its checksum's
+  const auto message = [](std::size_t count) { return count * sizeof(float) + kAround; };
+  const std::size_t own = floats / n, parts = std::min(floats, n);  // parts that are not empty
+  const std::size_t to_owners = parts - (own > 0);
+  const double all = static_cast<double>((floats * sizeof(float) + parts * kAround) * (n - 1));
+  const double mean = all / ranks;
+  const double most = static_cast<double>((n - 1) * message((floats + n - 1) / n));
+  legs.push_back({.sent = (floats - own) * sizeof(float) + to_owners * kAround,
+                  .messages = 2 * to_owners,
+                  .out = mean,
+                  .in = mean,
+                  .most_out = mean,
+                  .most_in = most,
+                  .encoded = encoded});
+  legs.push_back({.sent = own > 0 ? (n - 1) * message(own) : 0,
+                  .messages = own > 0 ? 2 * (n - 1) : 0,
+                  .out = mean,
+                  .in = mean,
+                  .most_out = most,
+                  .most_in = mean,
+                  .summed = static_cast<double>(floats)});
+}
+
 }  // namespace laconic

@@ -7,6 +7,7 @@
 
 #include <array>
 
+#include "laconic/exchange/foresight.h"
 #include "laconic/exchange/transport.h"
 
 namespace laconic {
@@ -37,5 +38,8 @@ class Sum {
   std::vector<Checksum> out_, in_;    // by rank: of what goes to it, of what comes from it
   std::vector<std::uint32_t> found_;  // by rank: of what has come
 };
+
+// The legs of such a sum. Who has encoded so many entries for it does that first.
+void foresee_sum(std::size_t floats, int ranks, double encoded, std::vector<ForeseenLeg>& legs);
 
 }  // namespace laconic

@@ -296,7 +296,68 @@ class TwoWayUnit : public Unit {
 
 std::unique_ptr<Unit> TwoWay::make_unit() { return std::make_unique<TwoWayUnit>(*this); }
 
+class TwoWayForesight : public Foresight {
+ public:
+  TwoWayForesight(Rehearsal& rehearsal, Shards shards)
+      : rehearsal_(rehearsal),
+        shards_(std::move(shards)),
+        ways_(rehearsal.plan, rehearsal.down ? *rehearsal.down : rehearsal.plan, shards_) {}
+
+  const Plan& plan() const override { return ways_.up; }
+
+  ForeseenUnit unit(Slices slices) override {
+    const int ranks = rehearsal_.ranks;
+    const auto others = static_cast<std::uint64_t>(ranks) - 1;
+    const double entries = static_cast<double>(entries_of(plan(), slices));
+    owners_.sort(plan().layout, shards_, slices, ranks);
+    ForeseenLeg up{.encoded = entries}, down{};
+    double most_entries = 0;
+    for (int owner = 0; owner < ranks; ++owner) {
+      if (!owners_.owns(owner)) continue;
+      const Slices shard = owners_.of(owner);
+      const std::uint64_t there = rehearsal_.frame(ways_.up, shard) + kMessageHead;
+      const std::uint64_t back = rehearsal_.way_back(ways_.up, ways_.down, shard) + kMessageHead;
+      if (owner == 0) {
+        down.sent = others * back;
+        down.messages = others;
+      } else {
+        up.sent += there;
+        ++up.messages;
+      }
+      all(up, others * there, static_cast<double>(there), false);
+      all(down, others * back, static_cast<double>(back), true);
+      most_entries = std::max(most_entries, static_cast<double>(entries_of(plan(), shard)));
+    }
+    down.encoded = most_entries;
+    down.added = ranks * most_entries;
+    return {.legs = {up, down}, .added = entries};
+  }
+
+ private:
+  // An owner's frames: at the owner they all meet, elsewhere there is one of them.
+  void all(ForeseenLeg& leg, std::uint64_t together, double one, bool way_back) const {
+    const auto sum = static_cast<double>(together);
+    double& scattered = way_back ? leg.in : leg.out;
+    double& met = way_back ? leg.out : leg.in;
+    double& most = way_back ? leg.most_out : leg.most_in;
+    const bool one_owner = shards_.owners.size() <= 1;
+    scattered += one_owner ? one : sum / rehearsal_.ranks;
+    met += one_owner ? sum : sum / rehearsal_.ranks;
+    most = std::max(most, sum);
+    (way_back ? leg.most_in : leg.most_out) += one;
+  }
+
+  Rehearsal& rehearsal_;
+  Shards shards_;
+  Ways ways_;
+  ByOwner owners_;
+};
+
 }  // namespace
+
+std::unique_ptr<Foresight> foresee_two_way(Rehearsal& rehearsal, Shards shards) {
+  return std::make_unique<TwoWayForesight>(rehearsal, std::move(shards));
+}
 
 std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards, std::string down_memory) {
   return std::make_unique<TwoWay>(setup, std::move(shards), down_memory);

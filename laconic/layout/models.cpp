@@ -1,5 +1,5 @@
-// Networks by the rules of their papers; tensors have the names and the order that torchvision, or
-// for the LSTM PyTorch's example of word language models, gives them.
+// Networks by the rules of their papers; tensors have the names and the order that torchvision, for
+// the LSTM PyTorch's example of word language models, or for GPT-2 Hugging Face gives them.
 #include "laconic/layout/models.h"
 
 #include "laconic/base/registry.h"
@@ -113,14 +113,40 @@ Model lstm() {
   return layers.take();
 }
 
+// Twelve blocks of 768; the words' vectors are the weight of the last layer too (Radford et al.,
+// Language Models are Unsupervised Multitask Learners). Weights have their inputs first.
+Model gpt2() {
+  constexpr Extent kWords = 50257, kPlaces = 1024, kWidth = 768;
+  Layers layers;
+  const auto dense = [&](const std::string& name, Extent in, Extent out) {
+    layers.tensor(name + ".weight", {in, out});
+    layers.tensor(name + ".bias", {out});
+  };
+  layers.tensor("wte.weight", {kWords, kWidth});
+  layers.tensor("wpe.weight", {kPlaces, kWidth});
+  for (int block = 0; block < 12; ++block) {
+    const std::string name = "h." + std::to_string(block) + ".";
+    layers.pair(name + "ln_1", {kWidth});
+    dense(name + "attn.c_attn", kWidth, 3 * kWidth);
+    dense(name + "attn.c_proj", kWidth, kWidth);
+    layers.pair(name + "ln_2", {kWidth});
+    dense(name + "mlp.c_fc", kWidth, 4 * kWidth);
+    dense(name + "mlp.c_proj", 4 * kWidth, kWidth);
+  }
+  layers.pair("ln_f", {kWidth});
+  return layers.take();
+}
+
 Registry<NamedModel> make_registry() {
   Registry<NamedModel> models("model");
-  models.add({"lenet5", "LeNet-5 (20/50/500) for 28 x 28 images, 431,080 parameters", lenet5});
-  models.add({"lstm", "LSTM of 3 x 650 for WikiText-2, tied, 28,949,319 parameters", lstm});
-  models.add({"resnet18", "ResNet-18 for ImageNet, 11,689,512 parameters", resnet18});
-  models.add({"resnet18-cifar", "ResNet-18 for CIFAR-10, 11,173,962 parameters", resnet18_cifar});
-  models.add({"resnet20", "ResNet-20 for CIFAR-10, 269,722 parameters", resnet20});
-  models.add({"resnet50", "ResNet-50 for ImageNet, 25,557,032 parameters", resnet50});
+  models.add({"gpt2", "GPT-2 small, tied, 124,439,808 parameters", gpt2, 1024});
+  models.add({"lenet5", "LeNet-5 (20/50/500) for 28 x 28 images, 431,080 parameters", lenet5, 5.3});
+  models.add({"lstm", "LSTM of 3 x 650 for WikiText-2, tied, 28,949,319 parameters", lstm, 35});
+  models.add({"resnet18", "ResNet-18 for ImageNet, 11,689,512 parameters", resnet18, 155});
+  models.add(
+      {"resnet18-cifar", "ResNet-18 for CIFAR-10, 11,173,962 parameters", resnet18_cifar, 50});
+  models.add({"resnet20", "ResNet-20 for CIFAR-10, 269,722 parameters", resnet20, 150});
+  models.add({"resnet50", "ResNet-50 for ImageNet, 25,557,032 parameters", resnet50, 160});
   return models;
 }
 

@@ -12,6 +12,7 @@ namespace laconic {
 struct NamedModel {
   std::string name, summary;
   Model (*make)();
+  double uses;  // of a parameter in the forward pass of one image or text, in the mean, about
 };
 
 const std::vector<NamedModel>& named_models();

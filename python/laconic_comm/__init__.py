@@ -3,8 +3,8 @@
     model = torch.nn.parallel.DistributedDataParallel(model)
     lc.attach(model, "topk:0.01+natural", memory="feedback")
 
-torch is imported only by what needs it: compress, decompress, inspect, operators and recipes work
-on NumPy arrays alone.
+torch is imported only by what needs it: compress, decompress, inspect, operators, plan and recipes
+work on NumPy arrays alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import _library
 from .arrays import compress, decompress, inspect, operators, recipes
 from .errors import DataError, Error, TransportError, UsageError
+from .planning import plan
 
 if TYPE_CHECKING:
     from .hook import State, attach
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataError", "Error", "Gossip", "LocalSteps", "State", "TransportError", "UsageError", "attach",
-    "compress", "decompress", "inspect", "library_version", "operators", "recipes", "report",
+    "compress", "decompress", "inspect", "library_version", "operators", "plan", "recipes", "report",
 ]  # fmt: skip
 
 __version__ = "0.1.0"

@@ -167,6 +167,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "frame_add": (status_t, [pointer, c.c_float, pointer, size_t, pointer]),
     "recipe_json": (status_t, [text, *_buffer]),
     "recipe_check": (status_t, [text]),
+    "plan": (status_t, [text, c.POINTER(text)]),
     "transport_free": (None, [pointer]),
     "transport_from_callbacks": (status_t, [c.POINTER(Callbacks), c.POINTER(pointer)]),
     "sockets_transport": (status_t, [c.c_int, c.c_int, c.POINTER(c.c_int), c.POINTER(pointer)]),

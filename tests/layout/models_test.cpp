@@ -15,9 +15,10 @@ std::vector<std::uint64_t> shape_of(const Model& model, std::string_view name) {
 
 TEST(Models, HaveTheParametersOfTheirPapers) {
   const std::vector<std::tuple<std::string, std::size_t, std::size_t>> expected = {
-      {"lenet5", 8, 431'080},       {"lstm", 14, 28'949'319},
-      {"resnet18", 62, 11'689'512}, {"resnet18-cifar", 62, 11'173'962},
-      {"resnet20", 59, 269'722},    {"resnet50", 161, 25'557'032}};
+      {"gpt2", 148, 124'439'808},         {"lenet5", 8, 431'080},
+      {"lstm", 14, 28'949'319},           {"resnet18", 62, 11'689'512},
+      {"resnet18-cifar", 62, 11'173'962}, {"resnet20", 59, 269'722},
+      {"resnet50", 161, 25'557'032}};
   for (const auto& [name, tensors, count] : expected) {
     const Model model = named_model(name);
     EXPECT_EQ(model.size(), tensors) << name;
@@ -57,8 +58,9 @@ TEST(Models, TheLstmHasSevenMatrices) {
 }
 
 TEST(Models, UnknownNamesAreExplained) {
-  EXPECT_EQ(testing::message_of<UsageError>([] { named_model("resnet51"); }),
-            "no model 'resnet51'; known: lenet5 lstm resnet18 resnet18-cifar resnet20 resnet50");
+  EXPECT_EQ(
+      testing::message_of<UsageError>([] { named_model("resnet51"); }),
+      "no model 'resnet51'; known: gpt2 lenet5 lstm resnet18 resnet18-cifar resnet20 resnet50");
 }
 
 }  // namespace

@@ -1,0 +1,152 @@
+// The driver's rounds without its work.
+#include "laconic/planner/clock.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "laconic/exchange/transport.h"
+#include "laconic/exchange/vote.h"
+
+namespace laconic {
+namespace {
+
+constexpr std::size_t kMostFlying = 4;  // as the driver's
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+class Clock {
+ public:
+  Clock(std::span<const TimedUnit> units, const Link& link, const Rates& rates, int ranks,
+        bool framed)
+      : link_(link), rates_(rates), ranks_(ranks), framed_(framed) {
+    for (const TimedUnit& unit : units) flights_.push_back({&unit});
+  }
+
+  StepTimes run() {
+    while (!over()) {
+      bool any = fly();
+      if (launch()) continue;
+      any |= land();
+      any |= vote();
+      if (!any) now_ = next_event();
+    }
+    now_ = std::max(now_, vote_done_);
+    return {now_, busy_, std::max(out_taken_, in_taken_)};
+  }
+
+ private:
+  enum class State { closed, flying, arrived, written };
+  struct Flight {
+    const TimedUnit* unit;
+    State state = State::closed;
+    std::size_t leg = 0;
+    double done = 0;
+  };
+
+  bool all_are(State state) const {
+    return std::ranges::all_of(flights_, [&](const Flight& f) { return f.state >= state; });
+  }
+  bool over() const { return voting_ && all_are(State::written); }
+
+  void work(double seconds) {
+    now_ += seconds;
+    busy_ += seconds;
+  }
+
+  // What messages of these bytes take of the link's two directions, and when all are there.
+  double start(const ForeseenLeg& leg) {
+    const double second = 8 / link_.bits_per_second, latency = link_.latency_seconds;
+    const double left = std::max(now_, out_free_), came = std::max(left + latency, in_free_);
+    out_free_ = left + leg.out * second;
+    in_free_ = came + leg.in * second;
+    out_taken_ += leg.out * second;
+    in_taken_ += leg.in * second;
+    return std::max({out_free_ + latency, in_free_, left + leg.most_out * second + latency,
+                     came + leg.most_in * second});
+  }
+
+  void advance(Flight& flight) {
+    const ForeseenUnit& unit = flight.unit->unit;
+    if (flight.leg == unit.legs.size()) {
+      flight.state = State::arrived;
+      return;
+    }
+    const ForeseenLeg& leg = unit.legs[flight.leg++];
+    work(leg.encoded * rates_.encode + leg.added * rates_.add + leg.summed * rates_.sum);
+    flight.done = start(leg);
+    flight.state = State::flying;
+  }
+
+  bool fly() {
+    bool any = false;
+    for (Flight& flight : flights_)
+      if (flight.state == State::flying && flight.done <= now_) {
+        advance(flight);
+        any = true;
+      }
+    return any;
+  }
+
+  bool launch() {
+    std::size_t flying = 0;
+    Flight* next = nullptr;
+    for (Flight& flight : flights_) {
+      flying += flight.state == State::flying;
+      if (!next && flight.state == State::closed) next = &flight;
+    }
+    if (!next || next->unit->ready > now_ || flying >= kMostFlying) return false;
+    advance(*next);
+    return true;
+  }
+
+  bool land() {
+    if (framed_ && !voting_ && all_are(State::arrived)) return false;  // the vote leaves first
+    for (Flight& flight : flights_)
+      if (flight.state == State::arrived) {
+        const ForeseenUnit& unit = flight.unit->unit;
+        work(unit.added * rates_.add + flight.unit->entries * rates_.write +
+             unit.summed * rates_.sum);
+        flight.state = State::written;
+        return true;
+      }
+    return false;
+  }
+
+  bool vote() {
+    if (voting_ || !all_are(framed_ ? State::arrived : State::written)) return false;
+    voting_ = true;
+    vote_done_ = now_;
+    const double bytes = static_cast<double>(vote_bytes()) * (ranks_ - 1);
+    if (ranks_ > 1)
+      vote_done_ = start({.out = bytes, .in = bytes, .most_out = bytes, .most_in = bytes});
+    return true;
+  }
+
+  double next_event() const {
+    double next = kNever;
+    for (const Flight& flight : flights_) {
+      if (flight.state == State::flying) next = std::min(next, flight.done);
+      if (flight.state == State::closed && flight.unit->ready > now_)
+        next = std::min(next, flight.unit->ready);
+    }
+    return next;
+  }
+
+  Link link_;
+  Rates rates_;
+  int ranks_;
+  bool framed_, voting_ = false;
+  std::vector<Flight> flights_;
+  double now_ = 0, busy_ = 0, out_free_ = 0, in_free_ = 0, out_taken_ = 0, in_taken_ = 0;
+  double vote_done_ = 0;
+};
+
+}  // namespace
+
+StepTimes time_step(std::span<const TimedUnit> units, const Link& link, const Rates& rates,
+                    int ranks, bool framed) {
+  return Clock(units, link, rates, ranks, framed).run();
+}
+
+std::uint64_t vote_bytes() { return kBallotBytes + kMessageHead; }
+
+}  // namespace laconic

@@ -1,0 +1,84 @@
+"""Tests of `laconic plan`: forecasts and recipes for one's own model. Run with the program's path in $LACONIC."""
+
+import json
+import unittest
+
+import numpy as np
+
+from cli_test import CliTest
+
+
+class Plan(CliTest):
+    def plan(self, *args):
+        return json.loads(self.ok("plan", "--json", "--repeats", 1, *args))
+
+    def gradients(self, name="gradients.npz"):
+        path = self.path(name)
+        random = np.random.default_rng(1)
+        scales = {"embed.weight": (0.1, (200, 50)), "a.weight": (3, (100, 50)), "a.bias": (1, (100,))}
+        np.savez(path, **{key: (s * random.standard_normal(shape)).astype(np.float32) for key, (s, shape) in scales.items()})
+        return path
+
+    def test_best_first_with_baselines_and_commands(self):
+        report = self.plan("--model", self.gradients(), "--workers", 4, "--link", "1mbit,1ms", "--compute", 0.01,
+                           "--recipes", "natural,topk-natural")  # fmt: skip
+        rows = report["recipes"]
+        self.assertEqual({row["recipe"] for row in rows}, {"natural", "topk-natural", "dense", "bf16"})
+        steps = [row["step_seconds"] for row in rows]
+        self.assertEqual(steps, sorted(steps))
+        self.assertEqual(rows[0]["recipe"], "topk-natural")
+        self.assertIn("--recipe topk-natural --workers 4", rows[0]["command"])
+        for row in rows:
+            self.assertAlmostEqual(row["step_seconds"], 0.01 + row["exposed_seconds"])
+
+    def test_tables_fit(self):
+        for more in [], ["--adaptive", "topk:0.1", "--out", self.path("mine.json")]:
+            shown = self.ok("plan", "--model", self.gradients(), "--workers", 10000, "--link", "1kbit,60s", "--compute", 1,
+                            "--repeats", 1, *more)  # fmt: skip
+            for line in shown.splitlines():
+                self.assertLessEqual(len(line), 100, line)
+            self.assertIn("laconic train --recipe", shown)
+
+    def test_a_model_as_json(self):
+        path = self.path("model.json")
+        path.write_text('[{"name": "w", "shape": [300, 20]}, {"name": "b", "shape": [20]}]')
+        report = self.plan("--model", path, "--workers", 2, "--recipes", "dense")
+        self.assertEqual((report["tensors"], report["parameters"]), (2, 6020))
+        self.assertTrue(report["compute_estimated"])
+        self.assertIn("drawn", report["gradients"])
+
+    def test_an_adaptive_recipe_keeps_its_budget_and_is_a_recipe(self):
+        out = self.path("mine.json")
+        report = self.plan("--model", self.gradients(), "--workers", 4, "--compute", 0.1, "--recipes", "dense",
+                           "--adaptive", "topk:0.1", "--bytes", 4000, "--out", out)  # fmt: skip
+        chosen = report["adaptive"]["chosen"]
+        self.assertLessEqual(chosen["bytes"], 4000)
+        self.assertEqual(json.loads(out.read_text()), chosen["recipe"])
+        again = self.plan("--model", self.gradients(), "--workers", 4, "--compute", 0.1, "--recipes", out)
+        self.assertIn("adaptive", [row["recipe"] for row in again["recipes"]])
+
+    def test_mistakes_are_sentences(self):
+        broken = self.path("broken.json")
+        broken.write_text('[{"name": "w"}]')
+        nan = self.path("nan.npz")
+        np.savez(nan, w=np.array([np.nan], np.float32))
+        for args, says in [
+            (["--workers", 1], ["1 workers; allowed: 2 to 10000"]),
+            (["--workers", 10001], ["10001 workers"]),
+            (["--link", "fast"], ["link 'fast'", "100mbit,1ms"]),
+            (["--model", "resnet51"], ["no model 'resnet51'", "resnet50"]),
+            (["--model", broken], ["broken.json: a model must be a JSON list"]),
+            (["--model", nan], ["nan.npz: it holds NaN or Inf"]),
+            (["--model", "lenet5", "--gradients", self.gradients()], ["3 tensors; the model has 8"]),
+            (["--recipes", "nothing"], ["no recipe 'nothing'"]),
+            (["--adaptive", "sign"], ["no density, levels or bits"]),
+            (["--headers", "ipx"], ["headers 'ipx'; allowed: tcp none"]),
+            (["--bytes", "100"], ["--adaptive"]),
+        ]:
+            with self.subTest(args):
+                code = 3 if nan in args else 2
+                self.fails(code, "plan", *args, says=says)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+// Step times with closed forms, and against a link that really waits.
+#include "laconic/planner/clock.h"
+
+#include "laconic/planner/link.h"
+#include "tests/support.h"
+
+namespace laconic {
+namespace {
+
+ForeseenLeg leg_of(double bytes) {
+  return {.out = bytes, .in = bytes, .most_out = bytes, .most_in = bytes};
+}
+
+constexpr Link kLink{.latency_seconds = 0.01, .bits_per_second = 8000};  // 1000 bytes a second
+
+double vote_seconds(int ranks) {
+  return static_cast<double>(vote_bytes()) * (ranks - 1) / 1000 + kLink.latency_seconds;
+}
+
+TEST(Clock, OneLegIsLatencyAndBytes) {
+  const std::vector<TimedUnit> units = {{.ready = 0.5, .entries = 0, .unit = {{leg_of(500)}}}};
+  EXPECT_NEAR(time_step(units, kLink, {}, 2, true).seconds, 0.5 + 0.5 + 0.01 + vote_seconds(2),
+              1e-9);
+}
+
+// The link is never idle: units follow each other, and only one latency shows.
+TEST(Clock, UnitsShareTheLink) {
+  std::vector<TimedUnit> units;
+  for (int i = 0; i < 10; ++i) units.push_back({.unit = {{leg_of(100)}}});
+  EXPECT_NEAR(time_step(units, kLink, {}, 2, true).seconds, 1 + 0.01 + vote_seconds(2), 0.03);
+}
+
+// What travels while the backward pass goes on costs nothing; the last unit's does.
+TEST(Clock, HidesBehindTheBackwardPass) {
+  std::vector<TimedUnit> units;
+  for (int i = 1; i <= 10; ++i) units.push_back({.ready = 0.2 * i, .unit = {{leg_of(100)}}});
+  EXPECT_NEAR(time_step(units, kLink, {}, 2, true).seconds, 2 + 0.1 + 0.01 + vote_seconds(2), 1e-9);
+}
+
+// Before the means are written the vote leaves where frames carry checksums, after it elsewhere.
+TEST(Clock, VotesWhileDecodingWhereFramesAllow) {
+  const std::vector<TimedUnit> units = {{.entries = 100, .unit = {{leg_of(500)}}}};
+  const Rates rates{.write = 0.01};
+  const double vote = vote_seconds(2);
+  EXPECT_NEAR(time_step(units, kLink, rates, 2, true).seconds, 0.51 + std::max(1.0, vote), 1e-9);
+  EXPECT_NEAR(time_step(units, kLink, rates, 2, false).seconds, 0.51 + 1 + vote, 1e-9);
+}
+
+TEST(Clock, AloneIsKernelsOnly) {
+  const std::vector<TimedUnit> units = {
+      {.ready = 1, .entries = 100, .unit = {.legs = {}, .added = 100}}};
+  const Rates rates{.add = 0.001, .write = 0.002};
+  EXPECT_NEAR(time_step(units, kLink, rates, 1, true).seconds, 1.3, 1e-9);
+}
+
+TEST(Link, IsRateAndLatency) {
+  const Link link = parse_link("100mbit,1ms");
+  EXPECT_EQ(link.bits_per_second, 1e8);
+  EXPECT_EQ(link.latency_seconds, 1e-3);
+  EXPECT_EQ(parse_link("1gbit").latency_seconds, 0);
+  for (const char* wrong : {"", "fast", "100", "100mbit,", "-1mbit", "0mbit", "1mbit,100s"})
+    EXPECT_EQ(testing::message_of<UsageError>([&] { parse_link(wrong); }),
+              "link '" + std::string(wrong) +
+                  "' is not a rate and a latency such as 100mbit,1ms; units: kbit mbit gbit, us ms "
+                  "s");
+}
+
+}  // namespace
+}  // namespace laconic

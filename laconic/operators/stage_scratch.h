@@ -24,6 +24,7 @@ struct StageScratch {
   Array<float> sample;
   Array<kernels::Measures> measures;
   Picked candidates, other;
+  std::vector<Stretch> parts;  // of threads
 };
 
 }  // namespace laconic

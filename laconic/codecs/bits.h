@@ -39,14 +39,15 @@ class BitWriter {
  public:
   explicit BitWriter(Buffer& out) : out_(out), to_(out.data() + out.size()), end_(to_) {}
 
-  // Appends the low `width` bits of value; width is 0..56 and the bits above it must be 0.
+  // Appends the low `width` bits of value; width is 0..57 and the bits above it must be 0.
   void put(std::uint64_t value, unsigned width) {
     if (static_cast<std::size_t>(end_ - to_) < sizeof word_) take_room();
     word_ |= value << used_;
     used_ += width;
     store(to_, word_);
     to_ += used_ / 8;
-    word_ >>= used_ & 56;
+    const unsigned half = used_ / 8 * 4;  // twice, as all 64 bits may be done
+    word_ = word_ >> half >> half;
     used_ &= 7;
   }
 

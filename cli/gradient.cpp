@@ -1,4 +1,4 @@
-// Normal numbers by the method of Box and Muller, two from each draw.
+// Normal numbers by the method of Box and Muller, two from each draw, and inputs made of them.
 #include "cli/gradient.h"
 
 #include <algorithm>
@@ -31,6 +31,27 @@ std::vector<float> made_up_gradient(std::size_t count, Pool& pool, Key key) {
     for (std::size_t i = piece * kPiece; i < end; i += 2) fill_pair(key, i, values);
   });
   return values;
+}
+
+const std::vector<std::string>& input_names() {
+  static const std::vector<std::string> names = {"normal", "equal",    "zeros", "sorted",
+                                                 "spike",  "denormal", "mixed"};
+  return names;
+}
+
+std::vector<float> made_up_input(const std::string& name, std::size_t count, Pool& pool) {
+  if (name == "equal") return std::vector<float>(count, kDeviation);
+  std::vector<float> x = made_up_gradient(count, pool);
+  if (name == "zeros")
+    for (std::size_t i = 0; i < count; ++i) x[i] = i % 1000 == 500 ? x[i] : 0;
+  if (name == "sorted") std::ranges::sort(x);
+  if (name == "spike" && count > 0) x[count / 2] = 1e30F;
+  if (name == "denormal")
+    for (float& value : x) value *= 1e-38F;
+  if (name == "mixed")
+    for (std::size_t i = 0; i < count; ++i)
+      x[i] = std::ldexp(x[i], 50 * (static_cast<int>(i % 5) - 2));
+  return x;
 }
 
 }  // namespace laconic::cli

@@ -27,39 +27,47 @@ inline constexpr std::array<std::uint8_t, 256> kReversed = [] {
 // first; the bits above them must be 0. Few bits, the usual case, by table.
 constexpr std::uint32_t reversed(std::uint32_t value, unsigned width) {
   if (width <= 8) return static_cast<std::uint32_t>(kReversed[value]) >> (8 - width);
+  if (width <= 16)
+    return static_cast<std::uint32_t>(kReversed[value & 255] << 8 | kReversed[value >> 8]) >>
+           (16 - width);
   return reversed32(value) >> (32 - width);
 }
 
+// Nothing else may be appended to the buffer before finish. Every put stores a whole word where the
+// stream ends, and no branch depends on how far it goes on.
 class BitWriter {
  public:
-  explicit BitWriter(Buffer& out) : out_(out) {}
+  explicit BitWriter(Buffer& out) : out_(out), to_(out.data() + out.size()), end_(to_) {}
 
   // Appends the low `width` bits of value; width is 0..57 and the bits above it must be 0.
   void put(std::uint64_t value, unsigned width) {
-    if (width > 32) {  // up to 31 bits may be waiting, so more would not fit in the word
-      put(value & 0xffffffffU, 32);
-      value >>= 32;
-      width -= 32;
-    }
+    if (static_cast<std::size_t>(end_ - to_) < sizeof word_) take_room();
     word_ |= value << used_;
     used_ += width;
-    if (used_ >= 32) {
-      out_.append_number(static_cast<std::uint32_t>(word_));
-      word_ >>= 32;
-      used_ -= 32;
-    }
+    store(to_, word_);
+    to_ += used_ / 8;
+    const unsigned half = used_ / 8 * 4;  // twice, as all 64 bits may be done
+    word_ = word_ >> half >> half;
+    used_ &= 7;
   }
 
   // Ends on a byte: the bits left over in it are 0. Must be called once, after the last put.
-  void finish() {
-    for (; used_ > 0; used_ = used_ > 8 ? used_ - 8 : 0, word_ >>= 8)
-      out_.append_number(static_cast<std::uint8_t>(word_));
-  }
+  void finish() { out_.truncate(static_cast<std::size_t>(to_ - out_.data()) + (used_ > 0)); }
 
  private:
+  static constexpr std::size_t kRoom = 1024;  // bytes taken at a time
+
+  void take_room() {
+    const auto at = to_ - out_.data();
+    out_.grow(kRoom);
+    to_ = out_.data() + at;
+    end_ = out_.data() + out_.size();
+  }
+
   Buffer& out_;
+  std::uint8_t *to_, *end_;  // the byte that the next bit goes to, and the end of the buffer
   std::uint64_t word_ = 0;
-  unsigned used_ = 0;  // below 32 between calls
+  unsigned used_ = 0;  // bits of it; below 8 between calls
 };
 
 class BitReader {

@@ -53,11 +53,68 @@ void write(std::span<const std::uint32_t> positions, const IndexSpace& space, Bu
   bits.finish();
 }
 
+// One position after the other from a stream of bits, two codes to a load: what the next load waits
+// for is only where the codes end. Escapes and the last few bytes go through the checked reader.
+class Reader {
+ public:
+  Reader(ByteView bytes, const Rice& code) : bytes_(bytes), code_(code) {}
+
+  void read(std::size_t count, std::span<std::uint32_t> positions) {
+    std::uint64_t next = 0;
+    const auto take = [&](std::uint32_t& position, std::uint64_t gap) {
+      next += gap;
+      if (next >= count) refuse_beyond(next, count);
+      position = static_cast<std::uint32_t>(next++);
+    };
+    std::uint32_t *to = positions.data(), *const end = to + positions.size();
+    while (to < end) {
+      if (at_ / 8 + sizeof(std::uint64_t) > bytes_.size()) {
+        take(*to++, slowly());
+        continue;
+      }
+      const std::uint64_t word = load<std::uint64_t>(bytes_.data() + at_ / 8) >> at_ % 8;
+      const Rice::Short first = code_.peek(word);
+      if (first.length > kSure) {
+        take(*to++, slowly());
+        continue;
+      }
+      take(*to++, first.value);
+      at_ += first.length;
+      const Rice::Short second = code_.peek(word >> first.length);
+      if (to == end || first.length + second.length > kSure) continue;
+      take(*to++, second.value);
+      at_ += second.length;
+    }
+  }
+
+  // What follows the byte that the last code ends in, the rest of which must be 0.
+  ByteView rest() const { return from_here().rest(); }
+
+ private:
+  static constexpr unsigned kSure = 57;  // bits of a word that is loaded from the middle of a byte
+
+  BitReader from_here() const {
+    BitReader bits(bytes_.subspan(static_cast<std::size_t>(at_ / 8)));
+    bits.get(at_ % 8);
+    return bits;
+  }
+
+  std::uint64_t slowly() {
+    BitReader bits = from_here();
+    const std::uint32_t gap = code_.get(bits);
+    at_ = bytes_.size() * 8ULL - bits.bits_left();
+    return gap;
+  }
+
+  ByteView bytes_;
+  Rice code_;
+  std::uint64_t at_ = 0;  // bits read
+};
+
 ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> positions) {
-  const Rice code = code_for(positions.size(), space);
-  BitReader bits(bytes);
-  fill_from_gaps(positions, space.count, [&] { return code.get(bits); });
-  return bits.rest();
+  Reader reader(bytes, code_for(positions.size(), space));
+  reader.read(space.count, positions);
+  return reader.rest();
 }
 
 const RegisterIndexCodec rice{{

@@ -6,8 +6,10 @@ namespace laconic {
 namespace {
 
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
-  std::size_t bytes = 0;
-  for_gaps(positions, [&](std::uint32_t gap) { bytes += varint_size(gap); });
+  std::size_t bytes = positions.size();
+  for_gaps(positions, [&](std::uint32_t gap) {  // a byte more for every 7 bits
+    bytes += (gap >> 7 != 0) + (gap >> 14 != 0) + (gap >> 21 != 0) + (gap >> 28 != 0);
+  });
   return bytes;
 }
 

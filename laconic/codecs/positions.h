@@ -17,11 +17,8 @@ inline unsigned width_below(std::size_t count) {
 // Calls visit(g) with the number of entries left out before each position.
 template <class Visit>
 void for_gaps(std::span<const std::uint32_t> positions, Visit visit) {
-  std::uint32_t next = 0;
-  for (const std::uint32_t position : positions) {
-    visit(position - next);
-    next = position + 1;
-  }
+  if (!positions.empty()) visit(positions[0]);
+  for (std::size_t j = 1; j < positions.size(); ++j) visit(positions[j] - positions[j - 1] - 1);
 }
 
 [[noreturn]] inline void refuse_beyond(std::uint64_t position, std::size_t count) {

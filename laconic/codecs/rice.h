@@ -37,6 +37,19 @@ class Rice {
     out.put(low << (ones + 1) | ((1U << ones) - 1), ones + 1 + bits_);
   }
 
+  // The code that a word of the stream begins with, if it is none longer than the word's bits: an
+  // escape is told as longer than any word.
+  struct Short {
+    std::uint64_t value;
+    unsigned length;
+  };
+  Short peek(std::uint64_t word) const {
+    const auto ones = static_cast<unsigned>(std::countr_one(word));
+    const auto low = static_cast<std::uint32_t>(word >> 1 >> (ones & 63)) & low_mask();
+    return {std::uint64_t{ones} << bits_ | reversed(low, bits_),
+            ones < kEscape ? ones + 1 + bits_ : 64 + kEscape};
+  }
+
   // Throws DataError for anything that put does not write.
   std::uint32_t get(BitReader& in) const {
     const std::uint64_t code = in.peek();

@@ -1,4 +1,4 @@
-// Choosing entries by magnitude. The same positions on every instruction set, always ascending.
+// Choosing entries by magnitude.
 #pragma once
 
 #include <span>
@@ -9,16 +9,6 @@ namespace laconic::kernels {
 
 // Which entries count, and as what: |x|, or only entries of one sign. Zeros never do.
 enum class Side { both, positive, negative };
-
-// Appends the positions of entries whose magnitude (the float's bits without the sign) is at least
-// `magnitude`, which is at least 1.
-void at_least(std::span<const float> x, std::uint32_t magnitude, Side side,
-              Array<std::uint32_t>& positions);
-
-// Appends the positions of the k largest magnitudes, the lowest position first among equals. Fewer
-// when fewer entries count. Exact. `spare` is working memory.
-void largest(std::span<const float> x, std::size_t k, Side side, Array<std::uint32_t>& positions,
-             Array<std::uint32_t>& spare);
 
 // The k-th largest of some magnitudes, and its rank among its equals, from 1 on.
 struct Kth {

@@ -3,10 +3,16 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/planes.h"
 
 namespace laconic {
+namespace {
+
+constexpr std::size_t kAhead = 16;  // entries asked for before their turn: they lie far apart
+
+}  // namespace
 
 void Decoder::reset(std::size_t count) {
   count_ = count;
@@ -40,7 +46,13 @@ void Decoder::add_chosen(std::size_t first, std::size_t end, std::size_t from, f
                          float* y) const {
   const std::uint32_t* positions = positions_.data();
   const float* values = values_.data();
-  for (std::size_t i = first; i < end; ++i) y[positions[i] - from] += weight * values[i];
+  const std::size_t near = end - std::min(end - first, kAhead);
+  std::size_t i = first;
+  for (; i < near; ++i) {
+    kernels::fetch(y + (positions[i + kAhead] - from));
+    y[positions[i] - from] += weight * values[i];
+  }
+  for (; i < end; ++i) y[positions[i] - from] += weight * values[i];
 }
 
 void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) const {
@@ -151,7 +163,11 @@ void Operator::add(ByteView section, float weight, std::span<float> y, const Key
   const Decoder& decoder = scratch.decoder_;
   fill(section, y.size(), keys, scratch, scratch.decoder_);
   if (decoder.sparse_) {
-    decoder.add_chosen(0, decoder.positions_.size(), 0, weight, y.data());
+    const std::size_t chosen = decoder.positions_.size();
+    scratch.pool.each((chosen + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+      decoder.add_chosen(piece * kPiece, std::min(chosen, (piece + 1) * kPiece), 0, weight,
+                         y.data());
+    });
     return;
   }
   scratch.pool.each((y.size() + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {

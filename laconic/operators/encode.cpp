@@ -104,7 +104,7 @@ std::optional<PlaneViews> Operator::encode_planes(std::span<const float> x, Buff
 bool Operator::encode_chosen(const Source& source, Buffer& out, const Keys& keys,
                              Scratch& scratch) const {
   const std::size_t count = source.fresh.size();
-  Entries entries(source, chain_->scale(count), scratch.mixed_, scratch.pool);
+  Entries entries(source, chain_->scale(count), scratch.mixed_, scratch.parts, scratch.pool);
   Picked& kept = scratch.kept_;
   const std::size_t most = chain_->selector->most(count);
   kept.make_room(most);  // once: how many are kept differs from step to step

@@ -2,7 +2,6 @@
 #include "laconic/operators/entries.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 
 #include "laconic/kernels/axpy.h"
@@ -46,14 +45,17 @@ void Entries::leave_all(std::size_t from, std::size_t count, const float* x) con
     source_.left.store(from, count, x);
 }
 
-bool Entries::collect(kernels::Bounds bounds, Picked& found) {
-  found.clear();
-  largest_ = 0;
-  const bool leaves = !source_.left.empty() && !left_written_, mixed = x_lies_in_left();
-  const bool streamed = source_.left.array() && size() >= kernels::kStreamed;
+bool Entries::streams() const { return source_.left.array() && size() >= kernels::kStreamed; }
+
+// Appends what reaches the bounds from `from` up to `to`, and leaves x there if `leaves`. Returns
+// the largest magnitude.
+std::uint32_t Entries::collect_from(std::size_t from, std::size_t to, kernels::Bounds bounds,
+                                    bool leaves, Picked& found) const {
+  const bool mixed = x_lies_in_left();
   float fresh[kBlock], kept[kBlock], left[kBlock];
-  for (std::size_t from = 0; from < size(); from += kBlock) {
-    const std::size_t count = std::min(kBlock, size() - from);
+  std::uint32_t largest = 0;
+  for (; from < to; from += kBlock) {
+    const std::size_t count = std::min(kBlock, to - from);
     kernels::Mixture x{mixed ? source_.left.array() + from
                              : source_.fresh.load(from, count, fresh)};
     if (!mixed) x.a = source_.a;
@@ -61,31 +63,56 @@ bool Entries::collect(kernels::Bounds bounds, Picked& found) {
       x.kept = source_.kept.load(from, count, kept);
       x.b = source_.b;
     }
-    float* to = leaves ? source_.left.place(from, count, left) : nullptr;
-    largest_ = std::max(largest_, kernels::collect(x, count, {to, source_.c, streamed}, scale_,
-                                                   bounds, static_cast<std::uint32_t>(from),
-                                                   found.positions, found.values));
-    if (leaves) source_.left.store(from, count, to);
+    float* to_left = leaves ? source_.left.place(from, count, left) : nullptr;
+    largest = std::max(
+        largest, kernels::collect(x, count, {to_left, source_.c, streams()}, scale_, bounds,
+                                  static_cast<std::uint32_t>(from), found.positions, found.values));
+    if (leaves) source_.left.store(from, count, to_left);
   }
-  if (leaves && streamed) kernels::end_stream();
-  left_written_ |= leaves;
+  if (leaves && streams()) kernels::end_stream();
+  return largest;
+}
+
+// Makes `found` what all parts found.
+bool Entries::finish_pass(Picked& found) {
+  std::swap(found, parts_[0].found);
+  parts_[0].found.clear();
+  largest_ = 0;
+  for (const Stretch& part : parts_) {
+    largest_ = std::max(largest_, part.largest);
+    std::ranges::copy(part.found.positions.view(), found.positions.grow(part.found.size()));
+    std::ranges::copy(part.found.values.view(), found.values.grow(part.found.size()));
+  }
+  left_written_ |= !source_.left.empty();
   return largest_ < kernels::kInfinity;
 }
 
-bool Entries::pass() {
-  const bool leaves = !source_.left.empty() && !left_written_;
-  std::atomic<std::uint32_t> largest = 0;
-  each_block(size(), pool_, [&](std::size_t from, std::size_t count) {
-    float buffer[kBlock];
-    const float* x = load(from, count, buffer);
-    if (leaves) leave_all(from, count, x);
-    const std::uint32_t mine = kernels::largest_magnitude({x, count});
-    for (auto seen = largest.load(); mine > seen && !largest.compare_exchange_weak(seen, mine);) {
+bool Entries::collect(kernels::Bounds bounds, Picked& found) {
+  const bool leaves_all = leaves();
+  in_parts(kBlock, found, [&](std::size_t from, std::size_t to, Stretch& part) {
+    part.largest = collect_from(from, to, bounds, leaves_all, part.found);
+  });
+  return finish_pass(found);
+}
+
+bool Entries::pass(Picked& kept) {
+  const bool leaves_all = leaves();
+  const auto positions = kept.positions.view();
+  float* const values = kept.values.reset(positions.size()).data();
+  Picked none;
+  in_parts(kBlock, none, [&](std::size_t from, std::size_t to, Stretch& part) {
+    auto next = std::ranges::lower_bound(positions, from);
+    for (; from < to; from += kBlock) {
+      float buffer[kBlock];
+      const std::size_t count = std::min(kBlock, to - from);
+      const float* x = load(from, count, buffer);
+      if (leaves_all) leave_all(from, count, x);
+      part.largest = std::max(part.largest, kernels::largest_magnitude({x, count}));
+      for (; next != positions.end() && *next < from + count; ++next)
+        values[next - positions.begin()] = scale_ * x[*next - from];
     }
   });
-  left_written_ |= leaves;
-  largest_ = largest;
-  return largest_ < kernels::kInfinity;
+  return finish_pass(none);
 }
 
 std::span<const float> Entries::array() {

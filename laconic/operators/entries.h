@@ -3,7 +3,9 @@
 // kept entries remain to be done.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "laconic/base/array.h"
 #include "laconic/base/pool.h"
@@ -21,6 +23,10 @@ struct Picked {
   std::size_t size() const { return positions.size(); }
   void clear();
   void add(std::uint32_t position, float value);
+  void truncate(std::size_t size) {
+    positions.truncate(size);
+    values.truncate(size);
+  }
 
   // Empties it, with room for so many.
   void make_room(std::size_t count) {
@@ -30,11 +36,22 @@ struct Picked {
   }
 };
 
+// What one thread finds in its stretch, and its working memory.
+struct Stretch {
+  Picked found;
+  Array<std::uint32_t> magnitudes;
+  std::uint32_t largest = 0;
+  // What a selector that goes run by run remembers of the runs before: a bound, and a magnitude.
+  std::uint32_t bound = 1;
+  float usual = 0;
+};
+
 class Entries {
  public:
-  // x of the source, times `scale`. `memory` is for those who want one array.
-  Entries(const Source& source, float scale, Array<float>& memory, Pool& pool)
-      : source_(source), scale_(scale), memory_(memory), pool_(pool) {}
+  // x of the source, times `scale`. `memory` is for those who want one array, `parts` for threads.
+  Entries(const Source& source, float scale, Array<float>& memory, std::vector<Stretch>& parts,
+          Pool& pool)
+      : source_(source), scale_(scale), memory_(memory), parts_(parts), pool_(pool) {}
 
   std::size_t size() const { return source_.fresh.size(); }
 
@@ -42,8 +59,16 @@ class Entries {
   // pass.
   bool collect(kernels::Bounds bounds, Picked& found);
 
-  // The same when nobody looks for anything: is all finite?
-  bool pass();
+  // The same for those who choose run by run: choose(look, part) is called for runs of `run`
+  // entries, the last may be shorter, and appends to part.found what it keeps of a run.
+  // look(bounds) appends to it what reaches the bounds there. Threads have runs of their own, and
+  // `part` is theirs.
+  template <class Choose>
+  bool collect_runs(std::size_t run, Picked& found, Choose choose);
+
+  // Makes kept.values the entries at kept.positions, ascending, in a pass over all. Returns false
+  // when there is NaN or Inf anywhere.
+  bool pass(Picked& kept);
 
   // All as one array, finite or not; a pass unless they lie so.
   std::span<const float> array();
@@ -70,13 +95,60 @@ class Entries {
   const float* load(std::size_t from, std::size_t count, float* buffer) const;
   void leave_all(std::size_t from, std::size_t count, const float* x) const;
   bool x_lies_in_left() const { return left_written_ && source_.c == 1 && source_.left.array(); }
+  bool leaves() const { return !source_.left.empty() && !left_written_; }
+  bool streams() const;
+  std::uint32_t collect_from(std::size_t from, std::size_t to, kernels::Bounds bounds, bool leaves,
+                             Picked& found) const;
+  bool finish_pass(Picked& found);
+  template <class Use>
+  void in_parts(std::size_t run, Picked& found, Use use);
 
   const Source& source_;
   float scale_;
   Array<float>& memory_;
+  std::vector<Stretch>& parts_;
   Pool& pool_;
   bool left_written_ = false;  // with c * x
   std::uint32_t largest_ = 0;
 };
+
+// Calls use(from, to, part) for a stretch of whole runs on each thread. The first part has the
+// memory of `found` until finish_pass.
+template <class Use>
+void Entries::in_parts(std::size_t run, Picked& found, Use use) {
+  constexpr std::size_t kLeast = 16384;  // entries that are worth a thread
+  const std::size_t runs = (size() + run - 1) / run;
+  const std::size_t pieces =
+      std::clamp<std::size_t>(size() / kLeast, 1, std::min<std::size_t>(pool_.threads(), runs));
+  parts_.resize(std::max(parts_.size(), pieces));
+  std::swap(found, parts_[0].found);
+  for (Stretch& part : parts_) {
+    part.found.clear();
+    part.largest = 0;
+    part.bound = 1;
+    part.usual = 0;
+  }
+  pool_.each(pieces, [&](std::size_t piece, unsigned) {
+    use(runs * piece / pieces * run, std::min(size(), runs * (piece + 1) / pieces * run),
+        parts_[piece]);
+  });
+}
+
+template <class Choose>
+bool Entries::collect_runs(std::size_t run, Picked& found, Choose choose) {
+  const bool leaves_all = leaves();
+  in_parts(run, found, [&](std::size_t from, std::size_t to, Stretch& part) {
+    for (; from < to; from += run) {
+      bool first = true;
+      const auto look = [&](kernels::Bounds bounds) {
+        part.largest = std::max(part.largest, collect_from(from, std::min(to, from + run), bounds,
+                                                           leaves_all && first, part.found));
+        first = false;
+      };
+      choose(look, part);
+    }
+  });
+  return finish_pass(found);
+}
 
 }  // namespace laconic

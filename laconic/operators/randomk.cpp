@@ -32,10 +32,8 @@ class RandomK : public Selector {
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
   bool select(Entries& x, const Keys& keys, Picked& kept, StageScratch& scratch) const override {
-    if (!x.pass()) return false;
     choose(x.size(), keys, kept.positions, scratch);
-    x.gather(kept.positions.view(), kept.values);
-    return true;
+    return x.pass(kept);
   }
 
   float factor(std::size_t count) const override {

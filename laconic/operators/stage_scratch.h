@@ -26,6 +26,7 @@ struct StageScratch {
   Array<kernels::Measures> measures;
   Array<kernels::Spreads> spreads;
   Picked candidates, other;
+  std::vector<Stretch> parts;  // of threads
 };
 
 }  // namespace laconic

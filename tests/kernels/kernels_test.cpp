@@ -96,13 +96,6 @@ std::vector<std::uint32_t> counted(std::span<const float> x, Side side) {
   return positions;
 }
 
-std::vector<std::uint32_t> plain_at_least(std::span<const float> x, std::uint32_t least,
-                                          Side side) {
-  auto positions = counted(x, side);
-  std::erase_if(positions, [&](std::uint32_t i) { return magnitude(x[i]) < least; });
-  return positions;
-}
-
 std::vector<std::uint32_t> by_magnitude(std::span<const float> x, Side side) {
   auto positions = counted(x, side);
   std::ranges::stable_sort(positions, std::greater<>(),
@@ -110,94 +103,33 @@ std::vector<std::uint32_t> by_magnitude(std::span<const float> x, Side side) {
   return positions;
 }
 
-std::vector<std::uint32_t> first_ascending(std::vector<std::uint32_t> positions, std::size_t k) {
-  positions.resize(std::min(k, positions.size()));
-  std::ranges::sort(positions);
-  return positions;
-}
-
-std::vector<std::uint32_t> copy_of(const Array<std::uint32_t>& array) {
-  return {array.view().begin(), array.view().end()};
-}
-
 constexpr Side kSides[] = {Side::both, Side::positive, Side::negative};
 
-TEST(Select, AtLeastEqualsItsPlainTwin) {
-  for_inputs([](std::span<const float> x) {
-    std::vector<std::uint32_t> bounds = {1, magnitude(1.0F), magnitude(kMax), 0x7f800000U, ~0U};
-    for (std::size_t i = 0; i < x.size() && i < 3; ++i)
-      bounds.push_back(std::max(magnitude(x[i]), 1U));
-    for (const Side side : kSides)
-      for (const std::uint32_t bound : bounds) {
-        auto expected = plain_at_least(x, bound, side);
-        expected.insert(expected.begin(), 77);
-        on_every_cpu([&](const std::string&) {
-          Array<std::uint32_t> positions;
-          positions.push_back(77);  // what is there stays
-          kernels::at_least(x, bound, side, positions);
-          ASSERT_EQ(copy_of(positions), expected) << bound;
-        });
-      }
-  });
-}
-
-TEST(Select, LargestEqualsAStableSort) {
+TEST(Select, KthLargestEqualsASort) {
   std::mt19937_64 random(1);
   for_inputs([&](std::span<const float> x) {
-    const std::size_t n = x.size();
-    std::vector<std::size_t> ks = {0, 1, n / 100, n / 10, n / 2, n, n + 5};
-    if (n > 0) ks.insert(ks.end(), {n - 1, random() % n, random() % n});
     for (const Side side : kSides) {
       const auto sorted = by_magnitude(x, side);
-      for (const std::size_t k : ks) {
-        auto expected = first_ascending(sorted, k);
-        expected.insert(expected.begin(), 77);
-        on_every_cpu([&](const std::string&) {
-          Array<std::uint32_t> positions, spare;
-          positions.push_back(77);
-          kernels::largest(x, k, side, positions, spare);
-          ASSERT_EQ(copy_of(positions), expected) << k;
-        });
+      if (sorted.empty()) continue;
+      for (const std::size_t k : {std::size_t{1}, sorted.size(), 1 + random() % sorted.size()}) {
+        Array<std::uint32_t> magnitudes;
+        for (const std::uint32_t i : counted(x, side)) magnitudes.push_back(magnitude(x[i]));
+        const std::uint32_t least = magnitude(x[sorted.back()]);
+        const kernels::Kth kth = kernels::kth_largest_of(magnitudes, least, k);
+        ASSERT_EQ(kth.value, magnitude(x[sorted[k - 1]])) << k;
+        const auto above = std::ranges::count_if(
+            sorted, [&](std::uint32_t i) { return magnitude(x[i]) > kth.value; });
+        ASSERT_EQ(kth.rank, k - static_cast<std::size_t>(above)) << k;
       }
     }
   });
-}
-
-// The sample inside looks at one entry of each stretch. Large entries just there make it guess a
-// bound that too few entries reach.
-TEST(Select, LargestIsExactWhenTheSampleMisleads) {
-  constexpr std::size_t kCount = 1 << 16, kStride = 16;
-  std::vector<float> x(kCount, 1);
-  for (std::size_t i = 0; i < kCount / kStride; ++i)
-    x[i * kStride + Key::mix32(static_cast<std::uint32_t>(i), 0, 0) % kStride] = -2;
-  for (const float rest : {1.0F, 0.0F, 1.9F}) {
-    for (float& value : x)
-      if (value >= 0) value = rest;
-    const auto sorted = by_magnitude(x, Side::both);
-    for (const std::size_t k : {4095, 4096, 4097, 8000, 60000}) {
-      Array<std::uint32_t> positions, spare;
-      kernels::largest(x, k, Side::both, positions, spare);
-      ASSERT_EQ(copy_of(positions), first_ascending(sorted, k)) << k << " of " << rest;
-    }
-  }
-}
-
-TEST(Select, LargestTakesNoMemoryTheSecondTime) {
-  const auto x = gaussian(100000);
-  Array<std::uint32_t> positions, spare;
-  kernels::largest(x, 1000, Side::both, positions, spare);
-  const auto before = std::pair(positions.data(), spare.data());
-  positions.clear();
-  kernels::largest(x, 1000, Side::both, positions, spare);
-  EXPECT_EQ(std::pair(positions.data(), spare.data()), before);
 }
 
 TEST(Select, GatherEqualsItsPlainTwin) {
   for_inputs([](std::span<const float> x) {
-    Array<std::uint32_t> positions;
-    kernels::at_least(x, 1, Side::positive, positions);
+    const std::vector<std::uint32_t> positions = counted(x, Side::positive);
     std::vector<float> values(positions.size());
-    kernels::gather(x, positions.view(), -0.75F, values.data());
+    kernels::gather(x, positions, -0.75F, values.data());
     for (std::size_t j = 0; j < positions.size(); ++j)
       ASSERT_EQ(values[j], x[positions[j]] * -0.75F);
   });
@@ -545,9 +477,6 @@ TEST(Levels, NanAndInfDoNotCrash) {
   x[3] = x[700] = std::numeric_limits<float>::quiet_NaN();
   x[5] = x[999] = -std::numeric_limits<float>::infinity();
   on_every_cpu([&](const std::string&) {
-    Array<std::uint32_t> positions, spare;
-    kernels::largest(x, 10, Side::both, positions, spare);
-    EXPECT_EQ(positions.size(), 10U);
     std::vector<std::int8_t> levels(x.size());
     std::vector<std::uint8_t> codes(x.size());
     kernels::to_levels(x, {1, 7}, 7, Rounding::stochastic, kKey, 0, {levels.data()});

@@ -25,7 +25,7 @@ struct Options {
   trainer::Settings settings;
   SettingsFor settings_for;
   trainer::Output output;
-  std::string transport = "threads";
+  std::string transport = "threads", guard = "off";
   bool json = false;
 };
 
@@ -63,6 +63,7 @@ Recipe recipe_of(const Options& options) {
 // The data of a run whose arguments have been found to be right.
 trainer::Data prepare(Options& options, const Transport* transport) {
   options.settings = options.settings_for(recipe_of(options));
+  options.settings.guard = GuardOptions::parse(options.guard);
   if (transport) options.settings.workers = static_cast<std::size_t>(transport->size());
   trainer::Data data = trainer::load_data(options.data);
   trainer::check_run(options.settings, data, options.output);
@@ -217,6 +218,10 @@ const RegisterCommand command{{
           app.add_option("--topology", o->topology, "Who mixes with whom: ring, torus:2x4, ...");
           o->settings_for = add_training_options(app, o->data, o->settings);
           app.add_option("--transport", o->transport, transport_help())->capture_default_str();
+          app.add_option("--guard", o->guard,
+                         "on: a step goes plain or in 16 bits where that is faster; report: only "
+                         "says so; replay=FILE: as guard.jsonl of another run says; or off")
+              ->capture_default_str();
           app.add_option("--seed", o->settings.seed, "Same seed, same run")->capture_default_str();
           app.add_option("--out", o->output.folder,
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");

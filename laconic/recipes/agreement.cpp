@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKeys[] = {"version",   "data version", "recipe",
-                                 "model",     "seed",         "checksum of the start parameters",
-                                 "unit bytes"};
+constexpr const char* kKeys[] = {"version",    "data version", "recipe",
+                                 "model",      "seed",         "checksum of the start parameters",
+                                 "unit bytes", "guard"};
 
 // Far above what the notes of a hundred thousand tensors have; a peer's bytes cannot take more.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
@@ -79,7 +79,8 @@ std::string write_notes(const Agreement& agreement) {
                       {"model", model},
                       {"seed", agreement.seed},
                       {"checksum of the start parameters", agreement.start_crc},
-                      {"unit bytes", agreement.unit_bytes}};
+                      {"unit bytes", agreement.unit_bytes},
+                      {"guard", static_cast<int>(agreement.guard.mode)}};
   return notes.dump();
 }
 

@@ -263,19 +263,21 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
     throw UsageError("recipe '" + recipe.name + "' mixes models by '" + recipe.mixer +
                      "' and averages nothing; allowed: a recipe without mixer");
   agree(agreement, transport);
-  return make_aggregator(recipe.exchange, {.transport = transport,
-                                           .model = agreement.model,
-                                           .plan = make_plan(recipe, agreement.model),
-                                           .warmup = phases_of(recipe, agreement.model),
-                                           .memory = recipe.memory,
-                                           .down = way_back_of(recipe, agreement.model),
-                                           .down_memory = recipe.down_memory,
-                                           .seed = agreement.seed,
-                                           .timeout_seconds = agreement.timeout_seconds,
-                                           .threads = agreement.threads,
-                                           .engine = agreement.engine,
-                                           .unit_bytes = agreement.unit_bytes,
-                                           .zeros_rest = !takes_local_steps(recipe)});
+  return make_aggregator(recipe.exchange,
+                         {.transport = transport,
+                          .model = agreement.model,
+                          .plan = make_plan(recipe, agreement.model),
+                          .warmup = phases_of(recipe, agreement.model),
+                          .memory = recipe.memory,
+                          .down = way_back_of(recipe, agreement.model),
+                          .down_memory = recipe.down_memory,
+                          .seed = agreement.seed,
+                          .timeout_seconds = agreement.timeout_seconds,
+                          .threads = agreement.threads,
+                          .engine = agreement.engine,
+                          .unit_bytes = agreement.unit_bytes,
+                          .zeros_rest = !takes_local_steps(recipe),
+                          .guard = takes_local_steps(recipe) ? GuardOptions{} : agreement.guard});
 }
 
 std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transport) {

@@ -69,6 +69,7 @@ struct Agreement {
   unsigned threads = 1;                           // these need not be the same,
   Engine engine = Engine::callers;                // nor who moves the parts
   std::size_t unit_bytes = std::size_t{1} << 20;  // as Setup's
+  GuardOptions guard = {};      // not where ranks take local steps or mix: those hardly wait
   std::uint32_t start_crc = 0;  // CRC-32C of the model before the first step; 0: not compared
 };
 

@@ -41,6 +41,11 @@ class Descent {
   bool replicas_equal() const { return method_->replicas_equal(); }
   double residual_norm() const { return method_->residual_norm(); }
 
+  // Lines of the guard's record since it was last asked for.
+  std::vector<std::string> take_guard_record() {
+    return aggregator_ ? aggregator_->take_guard_record() : std::vector<std::string>{};
+  }
+
   // The method's state with the optimiser's.
   Saved save(std::span<const float> parameters) const;
   void load(const Saved& saved, std::span<float> parameters);

@@ -26,6 +26,7 @@ ordered_json totals_to_json(const Totals& t) {
             {"exchange", t.exchange_seconds},
             {"decompress", t.decompress_seconds},
             {"update", t.update_seconds}}},
+          {"lanes", t.lane_steps},
           {"exposed_seconds", t.exposed_seconds}};
 }
 
@@ -44,6 +45,7 @@ Totals totals_from_json(const ordered_json& o) {
           .exchange_seconds = s.at("exchange"),
           .decompress_seconds = s.at("decompress"),
           .update_seconds = s.at("update"),
+          .lane_steps = o.value("lanes", std::array<std::uint64_t, kLanes>{}),
           .exposed_seconds = o.at("exposed_seconds")};
 }
 
@@ -84,6 +86,7 @@ void Totals::add(const StepStats& stats) {
   exchange_seconds += stats.exchange_seconds;
   decompress_seconds += stats.decompress_seconds;
   update_seconds += stats.update_seconds;
+  lane_steps[static_cast<std::size_t>(stats.lane)] += stats.traffic_bytes > 0;
 }
 
 std::string write_evaluation(const Evaluation& e) {

@@ -1,6 +1,7 @@
 // What a run tells about itself: one evaluation is one line of metrics.jsonl.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct Totals {
   std::uint64_t aside_bytes = 0, aside_rounds = 0;
   double compute_seconds = 0, compress_seconds = 0, exchange_seconds = 0, decompress_seconds = 0,
          update_seconds = 0;
+  std::array<std::uint64_t, kLanes> lane_steps = {};  // steps by each lane
   double exposed_seconds = 0;  // how long steps waited for the method beside computing and updating
 
   double step_seconds() const { return compute_seconds + update_seconds + exposed_seconds; }

@@ -33,11 +33,14 @@ struct Settings {
   // nothing leaves before all is computed).
   unsigned threads = 1;
   std::uint64_t bucket_bytes = std::uint64_t{1} << 20;
+  // What it decides changes the result, but for a replay of its record (docs/guard.md).
+  GuardOptions guard = {};
 };
 
 // Where a run leaves its traces. No folder, no traces.
 struct Output {
-  std::string folder = {};             // metrics.jsonl, checkpoint.lac, model.lac, gradients-*.npz
+  std::string folder =
+      {};  // metrics.jsonl, guard.jsonl, checkpoint.lac, model.lac, gradients-*.npz
   std::uint64_t checkpoint_every = 0;  // steps; 0: only when stopped and at the end
   bool resume = false;                 // go on from the folder's checkpoint, if there is one
   std::vector<std::uint64_t> record =

@@ -12,6 +12,10 @@ namespace laconic::trainer {
 // metrics.jsonl: one line per evaluation.
 void write_metrics(const std::string& path, const std::vector<Evaluation>& evaluations);
 
+// guard.jsonl: the guard's decisions. A run that goes on from a step has those before it.
+void keep_decisions_before(const std::string& path, std::uint64_t step);
+void add_decisions(const std::string& path, const std::vector<std::string>& lines);
+
 // model.lac: a frame with one section per tensor.
 void write_model(const std::string& path, const Model& model, std::span<const float> parameters);
 

@@ -40,7 +40,8 @@ Worker::Worker(const Run& run, Transport& transport)
                 .recipe = run.settings.recipe,
                 .seed = run.settings.seed,
                 .timeout_seconds = run.settings.timeout_seconds,
-                .threads = run.settings.threads},
+                .threads = run.settings.threads,
+                .guard = run.settings.guard},
                run.settings.optimizer, run.settings.bucket_bytes, replica_.parameters(), transport),
       schedule_{run.settings.lr, run.settings.warmup, run.settings.decay, run.steps} {
   if (run.from) restore(*run.from);
@@ -50,6 +51,8 @@ Worker::Worker(const Run& run, Transport& transport)
 void Worker::train() {
   note_regrouping();
   compare_notes();
+  if (group_.rank() == 0 && run_.leaves_traces())
+    keep_decisions_before(run_.path("guard.jsonl"), course_.step);
   while (course_.step < run_.steps && !stopping_) {
     if (course_.step % run_.evaluate_every == 0) evaluate();
     one_step();
@@ -105,6 +108,8 @@ void Worker::one_step() {
   watch.lap();
   const StepStats stats = descent_.end();
   account(stats, watch.lap());
+  if (group_.rank() == 0 && run_.leaves_traces())
+    add_decisions(run_.path("guard.jsonl"), descent_.take_guard_record());
   if (descent_.votes()) stopping_ = (stats.flags & kStop) != 0;
 }
 

@@ -42,6 +42,7 @@ Agreement agreement_of(const laconic_method_options& options) {
                       .threads = std::max(options.threads, 1U),
                       .engine = engine_of(options.engine)};
   if (options.unit_bytes > 0) agreement.unit_bytes = options.unit_bytes;
+  if (options.guard) agreement.guard = GuardOptions::parse(options.guard);
   return agreement;
 }
 

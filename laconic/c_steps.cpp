@@ -61,7 +61,11 @@ laconic_stats stats_of(const StepStats& stats) {
           .exposed_seconds = stats.exposed_seconds,
           .update_seconds = stats.update_seconds,
           .flags = stats.flags,
-          .finite = stats.finite};
+          .finite = stats.finite,
+          .lane = static_cast<int>(stats.lane),
+          .advised_lane = static_cast<int>(stats.advised),
+          .predicted_gain = stats.predicted_gain,
+          .measured_gain = stats.measured_gain};
 }
 
 // What a step costs is written after it, but a wrong struct is found before it.

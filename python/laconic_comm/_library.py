@@ -98,6 +98,7 @@ class MethodOptions(Sized):
         ("threads", c.c_uint),
         ("engine", c.c_int),
         ("unit_bytes", size_t),
+        ("guard", text),
     ]
 
 
@@ -122,6 +123,10 @@ class Stats(Sized):
         *((name + "_seconds", c.c_double) for name in SECONDS),
         ("flags", c.c_uint32),
         ("finite", c.c_int),
+        ("lane", c.c_int),
+        ("advised_lane", c.c_int),
+        ("predicted_gain", c.c_double),
+        ("measured_gain", c.c_double),
     ]
 
 

@@ -11,7 +11,8 @@ from .errors import UsageError
 log = logging.getLogger("laconic")
 
 _SHOWN = ("wire_bytes", "traffic_bytes", "ratio", "exposed_seconds", "compress_seconds", "decompress_seconds")
-_COUNTED = [name for name, _ in l.Stats._fields_ if name not in ("struct_size", "flags", "finite")]
+_COUNTED = [name for name, _ in l.Stats._fields_ if name.endswith(("_bytes", "_seconds")) or name == "rounds"]
+_LANES = ("recipe", "half", "dense")  # as laconic_stats numbers them
 
 
 class Costs:
@@ -24,11 +25,14 @@ class Costs:
         self._last: dict[str, Any] = {name: 0 for name in _COUNTED}
         self._total: dict[str, Any] = dict(self._last)
         self._steps = 0
+        self._lanes = dict.fromkeys(_LANES, 0)
 
     def add(self, *stats: l.Stats) -> None:
         """One step's, which may have come in pieces."""
         self._last = {name: sum(getattr(one, name) for one in stats) for name in _COUNTED}
         self._last["finite"] = all(one.finite for one in stats)
+        self._last["lane"] = _LANES[stats[-1].lane]
+        self._lanes[self._last["lane"]] += 1
         for name in _COUNTED:
             self._total[name] += self._last[name]
         self._steps += 1
@@ -46,7 +50,7 @@ class Costs:
             log.warning("the writer failed and is not used any more: %s: %s", type(error).__name__, error)
 
     def report(self) -> dict[str, Any]:
-        return {"steps": self._steps, "last": _with_ratio(self._last), "total": _with_ratio(self._total)}
+        return {"steps": self._steps, "last": _with_ratio(self._last), "total": {**_with_ratio(self._total), "lanes": dict(self._lanes)}}
 
 
 def tensor_report(cost: l.TensorCost) -> dict[str, Any]:

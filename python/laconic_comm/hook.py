@@ -79,6 +79,7 @@ class State:
         seed: int = 0,
         timeout: float = 60,
         threads: int = 1,
+        guard: str = "off",
         transport: str = "sockets",
         group: Any = None,
         writer: Any = None,
@@ -116,7 +117,7 @@ class State:
         self._idle.set()
         self._method = Method(
             make_transport(transport, self._group, timeout), text, tensors,
-            seed=seed, timeout=timeout, threads=threads, unit_bytes=self._UNIT_BYTES,
+            seed=seed, timeout=timeout, threads=threads, unit_bytes=self._UNIT_BYTES, guard=guard,
         )  # fmt: skip
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._worker = threading.Thread(target=_work, args=(self._jobs,), name="laconic", daemon=True)

@@ -52,6 +52,21 @@ def test_buckets_change_nothing(run):
         assert models[0] == models[1]
 
 
+def guarded(rank, size):
+    model = wrapped()
+    state = lc.attach(model, guard="on", **TOPK)
+    train(model, rank, 40)
+    with pytest.raises(lc.UsageError, match="no guard 'perhaps'"):
+        lc.attach(wrapped(), guard="perhaps", **TOPK)
+    return flat(model), state.stats()["total"]["lanes"]
+
+
+def test_the_guard_decides_alike_on_all_ranks(run):
+    results = run(guarded, 3)
+    assert all(result == results[0] for result in results)
+    assert sum(results[0][1].values()) == 40
+
+
 VARIANTS = {
     "plain": {},
     "view": {"gradient_as_bucket_view": True},

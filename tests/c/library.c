@@ -21,9 +21,9 @@ static void layouts(void) {
   CHECK(sizeof(laconic_send) == 24 && sizeof(laconic_receive) == 24);
   CHECK(sizeof(laconic_callbacks) == 64 && offsetof(laconic_callbacks, all_reduce_float) == 32);
   CHECK(sizeof(laconic_tensor) == 24);
-  CHECK(sizeof(laconic_method_options) == 72 && offsetof(laconic_method_options, unit_bytes) == 64);
+  CHECK(sizeof(laconic_method_options) == 80 && offsetof(laconic_method_options, guard) == 72);
   CHECK(sizeof(laconic_step) == 48 && offsetof(laconic_step, momentum) == 40);
-  CHECK(sizeof(laconic_stats) == 120 && offsetof(laconic_stats, finite) == 116);
+  CHECK(sizeof(laconic_stats) == 144 && offsetof(laconic_stats, lane) == 120);
 }
 
 static int listed(int kind, const char* name) {

@@ -33,6 +33,8 @@ static void refuse(const laconic_method_options* options, const char* words) {
 
 static void wrong_options(void) {
   laconic_method_options o = options_of();
+  o.guard = "perhaps", refuse(&o, "no guard 'perhaps'; allowed: on, off, report or replay=FILE");
+  o.guard = NULL;
   o.recipe = NULL, refuse(&o, "'options->recipe' is NULL");
   o.recipe = "soup", refuse(&o, "no recipe 'soup'");
   o.recipe = "{\"name\": \"x\", \"exchange\": \"shout\"}", refuse(&o, "no exchange 'shout'");

@@ -17,7 +17,7 @@ struct Options {
   PlanRequest request;
   double compute = -1, error = -1;
   std::uint64_t bytes = 0;
-  std::string out = "adaptive.json";
+  std::string out = "planned.json";
   bool json = false;
 };
 

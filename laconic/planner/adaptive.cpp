@@ -128,7 +128,7 @@ std::string only(const std::string& name) {
 
 Recipe uniform_recipe(const std::string& op, const char* layout) {
   const bool unbiased = parse_operator(op).traits(1 << 16).unbiased;
-  return {.name = "adaptive",
+  return {.name = "planned",
           .op = parse_operator(op).spec(),
           .memory = unbiased ? "none" : "feedback",
           .layout = layout};

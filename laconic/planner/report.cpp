@@ -145,9 +145,6 @@ PlanReport make_report(const PlanRequest& request,
     if (tell) tell("adaptive");
     report.adaptive = adapt(request.adaptive, request.budget, report.situation);
     all.push_back(report.adaptive->chosen.recipe);
-    std::erase_if(all, [&](const Recipe& recipe) {
-      return recipe.name == all.back().name && !(recipe == all.back());
-    });
   }
   report.forecasts = forecast_all(all, report.situation, tell);
   return report;

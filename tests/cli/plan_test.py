@@ -55,7 +55,7 @@ class Plan(CliTest):
         self.assertLessEqual(chosen["bytes"], 4000)
         self.assertEqual(json.loads(out.read_text()), chosen["recipe"])
         again = self.plan("--model", self.gradients(), "--workers", 4, "--compute", 0.1, "--recipes", out)
-        self.assertIn("adaptive", [row["recipe"] for row in again["recipes"]])
+        self.assertIn("planned", [row["recipe"] for row in again["recipes"]])
 
     def test_mistakes_are_sentences(self):
         broken = self.path("broken.json")

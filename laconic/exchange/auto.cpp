@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "laconic/exchange/exchange.h"
+#include "laconic/exchange/foresight.h"
 #include "laconic/exchange/shards.h"
 
 namespace laconic {
@@ -89,6 +90,13 @@ const RegisterExchange automatic{{
       const std::string name = chosen_for(setup.plan, setup.transport.size());
       const auto at = std::ranges::find(exchanges(), name, &ExchangeInfo::name);
       return std::make_unique<Auto>(at->make(setup, Args(at->name, at->parameters, {})), setup);
+    },
+}};
+
+const RegisterForesight foresight{{
+    .name = "auto",
+    .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
+      return foresee(chosen_for(rehearsal.plan, rehearsal.ranks), rehearsal);
     },
 }};
 

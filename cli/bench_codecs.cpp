@@ -107,7 +107,7 @@ class LevelRows {
   }
 
   void round() {
-    const LevelWork work{positions_, spare_, entropy_, pool_};
+    const LevelWork work{positions_, entropy_, pool_};
     const Levels levels{{.small = levels_.data()}, levels_.size(), kMost};
     const LevelsTo to{{.small = read_.data()}, read_.size(), kMost};
     auto row = rows_.begin();
@@ -130,7 +130,7 @@ class LevelRows {
   Pool& pool_;
   std::vector<Row> rows_;
   Positions positions_;
-  Buffer spare_, bytes_;
+  Buffer bytes_;
   Entropy entropy_;
 };
 
@@ -228,10 +228,9 @@ void bench(const Options& options, const Globals& globals) {
   fmt::print("{:<10} {:<20} {:>12} {:>12} {:>10} {:>10}\n", "code", "input", "written", "read",
              "bits each", "entropy");
   for (const Row& row : all) print_row(row);
-  fmt::print("\nchoosing the smallest of the codes of positions, millions a second:");
+  fmt::print("\nmillions of positions a second whose smallest code is chosen:\n");
   for (const PositionRows& rows : positions)
-    fmt::print(" {:.0f} ({})", rows.choices(), rows.rows()[0].input);
-  fmt::print("\n");
+    fmt::print("{:<31} {:>12.0f}\n", rows.rows()[0].input, rows.choices());
 }
 
 const RegisterCommand command{{

@@ -88,6 +88,7 @@ void Sum::add_up() {
   }
   for (int rank = 0; rank < ranks_ && !mine.empty(); ++rank)
     if (rank != rank_) require(found_[at(rank)], in_[at(rank)], rank);
+  in_.assign(at(ranks_), {});  // from here on of sums, which all ranks have
   store(in_[at(rank_)].data(), found_[at(rank_)]);
 }
 

@@ -1,6 +1,8 @@
 // Who holds all up: sentences for ranks that have left or do not answer.
 #pragma once
 
+#include <optional>
+
 #include "laconic/exchange/transport.h"
 
 namespace laconic {
@@ -9,20 +11,21 @@ namespace laconic {
 // because of another needs it with no tag.
 struct Need {
   int rank = kNobody;
-  Tag tag = {};
+  std::optional<Tag> tag = {};
 };
 
 // Whom rank `rank` of `size` really waits for when it waits for `peer` under a tag: the last of
 // those who wait for each other. needs(r) is what rank r waits for. One that waits for something
 // later than what is missing of it believes that it has sent that: the chain ends there, though
-// others wait for each other in a circle.
+// others wait for each other in a circle. That may be this rank itself.
 template <class Needs>
 int lost_behind(int peer, Tag tag, int rank, int size, Needs needs) {
   for (int steps = 0; steps < size; ++steps) {
     const Need next = needs(peer);
-    if (next.rank == kNobody || next.rank == rank || next.tag > tag) break;
+    if (next.rank == rank && next.tag && *next.tag < tag) return rank;
+    if (next.rank == kNobody || next.rank == rank || (next.tag && *next.tag > tag)) break;
     peer = next.rank;
-    if (next.tag != Tag{}) tag = next.tag;
+    tag = next.tag.value_or(tag);
   }
   return peer;
 }

@@ -239,7 +239,7 @@ class Messenger : public Transport {
         return attempts_.poison(verdict(arrived));
       case Head::Kind::leave:
         peers_.leaves(from);
-        [[fallthrough]];
+        return peers_.waits(from, std::nullopt, head.sequence);
       case Head::Kind::report:
         peers_.waits(from, head.tag, head.sequence);
     }

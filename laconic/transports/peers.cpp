@@ -7,7 +7,7 @@ namespace laconic {
 
 using Clock = std::chrono::steady_clock;
 
-void Peers::waits(int from, const Tag& tag, std::uint64_t whom) {
+void Peers::waits(int from, const std::optional<Tag>& tag, std::uint64_t whom) {
   Need& need = needs_[at(from)];
   if (whom >= needs_.size())
     need = {};

@@ -23,9 +23,9 @@ class Peers {
       : rank_(rank), left_(static_cast<std::size_t>(size)), needs_(left_.size()) {}
 
   void heard_of(int from) { needs_[at(from)] = {}; }
-  // It has said for whom it waits under a tag. What is no rank is nobody; else the first tag
-  // counts.
-  void waits(int from, const Tag& tag, std::uint64_t whom);
+  // It has said for whom it waits under a tag, or because of whom it leaves. What is no rank is
+  // nobody; else the first tag counts.
+  void waits(int from, const std::optional<Tag>& tag, std::uint64_t whom);
   void leaves(int from) { left_[at(from)] = true; }
   bool has_left(int rank) const { return left_[at(rank)]; }
   bool any_left() const { return std::ranges::count(left_, true) > 0; }

@@ -438,7 +438,7 @@ class Sockets : public Transport, private sockets::Listener {
         return attempts_.poison(verdict(from, rides));
       case Head::Kind::leave:
         peers_.leaves(from);
-        [[fallthrough]];
+        return peers_.waits(from, std::nullopt, head.sequence);
       default:
         peers_.waits(from, head.tag, head.sequence);
     }

@@ -139,6 +139,7 @@ class Threads : public Transport {
 
   TransportError lost(Transfer& transfer, const Deadline& deadline) override {
     std::unique_lock lock(mine().mutex);
+    mine().attempts.check(transfer.tag().attempt);  // somebody may have said it meanwhile
     const Outstanding of = outstanding(transfer);
     lock.unlock();
     const TransportError error =
@@ -182,6 +183,7 @@ class Threads : public Transport {
     const std::lock_guard lock(mine().mutex);
     if (flight.unreceived == 0 && flight.unsent == 0) {
       mine().needs.set({});
+      tested_ = 0;  // what it waits for is found anew
       return true;
     }
     const Outstanding of = outstanding(transfer);
@@ -194,7 +196,7 @@ class Threads : public Transport {
       blame({error.rank(), transfer.tag()});
       throw;
     }
-    if (tested_ == 0 || transfer.tag() < waits_for_.tag) waits_for_ = {of.peer, transfer.tag()};
+    if (tested_ == 0 || transfer.tag() < *waits_for_.tag) waits_for_ = {of.peer, transfer.tag()};
     mine().awaited = tested_++ == 0 ? of.peer : kAnybody;
     return false;
   }

@@ -71,7 +71,7 @@ TEST(Summed, SendsARingOfTheKeptValuesAndNothingElse) {
       const StepStats stats = make(job, transport)->average(gradient, {});
       EXPECT_EQ(stats.payload_bytes, 4U * (120 + 4 + 40 + 1));
       EXPECT_EQ(stats.wire_bytes, stats.payload_bytes);
-      sent[static_cast<std::size_t>(transport.rank())] = sent_of(stats, ranks);
+      sent[static_cast<std::size_t>(transport.rank())] = floats_of(stats, ranks);
     }));
     double total = 0;
     for (const double bytes : sent) total += bytes;

@@ -80,6 +80,12 @@ inline double sent_of(const StepStats& stats, int ranks) {
                              stats.messages * kMessageHead);
 }
 
+// Of that, the floats of a step that sends sums: half of its messages, votes apart, are checksums.
+inline double floats_of(const StepStats& stats, int ranks) {
+  const auto votes = static_cast<std::uint64_t>(ranks - 1);
+  return sent_of(stats, ranks) - 4.0 * static_cast<double>(stats.messages - votes) / 2;
+}
+
 // means[rank][step]
 inline std::vector<std::vector<std::vector<float>>> means_of(const Job& job) {
   std::vector<std::vector<std::vector<float>>> means(static_cast<std::size_t>(job.ranks));

@@ -113,9 +113,9 @@ TEST(Recipe, MistakesInAWarmUpAreNamed) {
   EXPECT_NE(refusal(R"(["5 natrual"])").find("no operator 'natrual'"), std::string::npos);
   EXPECT_EQ(refusal(R"(["5 natural","5 half"])"),
             "warm-up '5 half' must end after step 5, where the one before it ends");
-  EXPECT_EQ(
-      refusal(R"(["5 natural"])", "dense"),
-      "exchange 'dense' has no warm-up; allowed with one: gather server sharded sparse summed");
+  EXPECT_EQ(refusal(R"(["5 natural"])", "dense"),
+            "exchange 'dense' has no warm-up; allowed with one: auto gather server sharded sparse "
+            "summed");
 }
 
 TEST(Recipe, RanksThatDisagreeAllStopBeforeTheFirstStep) {

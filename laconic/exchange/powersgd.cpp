@@ -113,7 +113,7 @@ class PowerSgd : public Exchange {
 
   // M of a tensor, which becomes the next e; the factor Q it starts from, and the next one.
   std::span<float> matrix(std::size_t tensor) { return all_of(owed_, tensor, true); }
-  std::span<const float> owed(std::size_t tensor) { return all_of(owed_, tensor, false); }
+  std::span<const float> residual(std::size_t tensor) { return all_of(owed_, tensor, false); }
   std::span<const float> right(std::size_t tensor) { return all_of(right_, tensor, false); }
   // What a step starts from: that, or draws of its own. Valid until it is asked for again.
   std::span<const float> start(std::size_t tensor, std::uint64_t step, Array<float>& drawn) {
@@ -225,7 +225,7 @@ class PowerUnit : public Unit {
     if (shape.rank == 0) {  // delivered as a whole
       std::copy_n(left_.data() + left_begin_[place] + from, block.size(), block.begin());
       if (rests_[place])
-        std::ranges::copy(exchange_.owed(i).subspan(from, block.size()), owed.begin());
+        std::ranges::copy(exchange_.residual(i).subspan(from, block.size()), owed.begin());
       else
         std::ranges::fill(owed, 0.0F);
       return;
@@ -260,7 +260,7 @@ class PowerUnit : public Unit {
       left_.grow(count);
       step.sent[i] += count * sizeof(float);
       const std::span<float> left(left_.data() + left_begin_.back(), count);
-      mix_and_multiply(step.gradient.floats(slice), step.info.scale, exchange_.owed(i), shape,
+      mix_and_multiply(step.gradient.floats(slice), step.info.scale, exchange_.residual(i), shape,
                        exchange_.start(i, step.info.step, drawn_), exchange_.matrix(i), left);
       if (shape.rank == 0) std::ranges::copy(exchange_.matrix(i), left.begin());
       rests_.push_back(step.gradient.rests(slice));

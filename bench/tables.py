@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures and writes the tables of docs/performance.md, each between its own two marks.
 
-    bench/tables.py                      all of them, some minutes on an idle machine
+    bench/tables.py                      all that the page has, some minutes on an idle machine
     bench/tables.py codecs low-rank      some of them
     bench/tables.py --program PATH       by another build than build/release
 
@@ -55,8 +55,9 @@ def speed_rows(told):
 
 
 def operators(program):
-    for title, choice in (("What is kept of the entries decides", ops(SPARSE)), ("Every example of every registered stage", [])):
-        told = bench(program, "operators", *choice, "--repeats", 7 if choice else 5)
+    dense = [spec for spec in USUAL if spec not in SPARSE]
+    for title, specs in (("Operators that send every entry", dense), ("Operators that send some of them", SPARSE)):
+        told = bench(program, "operators", *ops(specs), "--repeats", 5)
         yield f"{title}. {of_memory(told)}"
         yield ""
         head = ["operator", "bits", "encode", "of the floor", "with feedback", "add", "encode ns", "add ns"]
@@ -142,7 +143,9 @@ def main():
     for name in args.names:
         if name not in TABLES:
             parser.error(f"no table '{name}'; known: {' '.join(TABLES)}")
-    for name in args.names or TABLES:
+    with open(PAGE, encoding="utf-8") as file:
+        there = re.findall(r"<!-- table (\S+) -->", file.read())
+    for name in args.names or there:
         table = list(TABLES[name](args.program))
         with open(PAGE, encoding="utf-8") as file:
             page = file.read()

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What users would take instead, beside Laconic: torch's top-k, quantisers, half() and PowerSGD products, zstd's Huffman.
 
     bench/peers.py                       25 million floats, one thread each

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Measures and writes the tables of docs/performance.md, each between its own two marks.
 
     bench/tables.py                      all that the page has, some minutes on an idle machine

@@ -205,7 +205,7 @@ def run_on_loopback(command, options):
 def main():
     parser = argparse.ArgumentParser(description="Compares stock DDP, torch's hooks and Laconic, interleaved.")
     parser.add_argument("--hosts", type=int, default=4, help="how many (4)")
-    parser.add_argument("--rate", default="100mbit", help=f"of every link: {', '.join(shaped.RATES)}, none or loopback (100mbit)")
+    parser.add_argument("--rate", default="100mbit", help=f"of every link: {', '.join(shaped.RATES)} or loopback (100mbit)")
     parser.add_argument("--model", choices=MODELS, default="10m", help="how many parameters (10m)")
     parser.add_argument("--batch", type=int, default=16, help="per host (16)")
     parser.add_argument("--rounds", type=int, default=8, help="(8)")
@@ -242,7 +242,7 @@ def main():
         if options.rate == "loopback":
             said = run_on_loopback(command, options)
         else:
-            with shaped.Hosts(options.hosts, None if options.rate == "none" else options.rate) as hosts:
+            with shaped.Hosts(options.hosts, options.rate) as hosts:
                 said = hosts.run(command, options.timeout)
         lines = [line for line in said.splitlines() if line.startswith("ROUNDS ")]
         if not lines:

@@ -16,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
@@ -122,6 +123,8 @@ def work(options):
     rounds = []
     for variant in options.variants:
         steps(variant, 4)  # buckets rebuilt, warm starts made
+    if options.gate and dist.get_rank() == 0:
+        wait_for_gate(options.gate)
     for number in range(options.rounds):
         one = {ALONE: timed(lambda: alone(options.steps))}
         for variant in options.variants:
@@ -133,6 +136,26 @@ def work(options):
         print("ROUNDS " + json.dumps(rounds), flush=True)
     dist.barrier()
     os._exit(0)  # gloo's threads may hang at exit where the interpreter's end is not theirs
+
+
+# Links are shaped when all is warm: at their rate the models' broadcasts alone would take minutes.
+def wait_for_gate(folder):
+    open(os.path.join(folder, "warm"), "w").close()
+    while not os.path.exists(os.path.join(folder, "shaped")):
+        time.sleep(0.05)
+
+
+def run_on_hosts(command, options):
+    shaped.bits_per_second(options.rate)  # what is none is said at once
+    with tempfile.TemporaryDirectory() as folder, shaped.Hosts(options.hosts) as hosts:
+        warm, done = os.path.join(folder, "warm"), os.path.join(folder, "shaped")
+
+        def shape_when_warm(_):
+            if os.path.exists(warm) and not os.path.exists(done):
+                hosts.shape(options.rate)
+                open(done, "w").close()
+
+        return hosts.run([*command, "--gate", folder], options.timeout, meanwhile=shape_when_warm)
 
 
 def middle(values, share):
@@ -214,6 +237,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=3600, help="seconds (3600)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="outputs of --json, shown as one")
+    parser.add_argument("--gate", help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.variants = [v.strip() for v in options.variants.split(",")]
@@ -242,8 +266,7 @@ def main():
         if options.rate == "loopback":
             said = run_on_loopback(command, options)
         else:
-            with shaped.Hosts(options.hosts, options.rate) as hosts:
-                said = hosts.run(command, options.timeout)
+            said = run_on_hosts(command, options)
         lines = [line for line in said.splitlines() if line.startswith("ROUNDS ")]
         if not lines:
             raise shaped.Trouble(f"rank 0 has no figures; it said:\n{said.strip()}")

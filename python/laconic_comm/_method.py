@@ -18,6 +18,11 @@ class Transport:
         self.lost: int | None = None
         self.handle: c.c_void_p | None = None
 
+    def left(self, seconds: float) -> list[int]:
+        """Who is seen to have left, waited for so long unless somebody has. Where that cannot be seen: nobody."""
+        del seconds
+        return []
+
     def close(self) -> None:
         handle, self.handle = self.handle, None
         if handle is not None:

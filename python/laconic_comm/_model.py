@@ -63,6 +63,15 @@ def after_steps(optimizer: torch.optim.Optimizer, note: Callable[[], None]) -> N
     optimizer.step = types.MethodType(step, optimizer)  # type: ignore[method-assign]
 
 
+def at_end_of_backward(callback: Callable[[], Any]) -> bool:
+    """Calls it when the backward pass under way has been through its graph. False: there is none."""
+    try:
+        torch.autograd.Variable._execution_engine.queue_callback(callback)
+        return True
+    except RuntimeError:
+        return False
+
+
 def blob_key(rank: int, shard: str = "") -> str:
     return f"{shard}rank{rank}.blob"
 

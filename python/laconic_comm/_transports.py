@@ -7,6 +7,7 @@ import datetime
 import fcntl
 import os
 import secrets
+import select
 import socket
 import struct
 import time
@@ -96,9 +97,16 @@ class SocketsTransport(Transport):
                 if end is not None:
                     end.close()
             raise
-        for end in ends:
-            if end is not None:
-                end.detach()
+        self._ends = {end.detach(): rank for rank, end in enumerate(ends) if end is not None}
+
+    # Of a process that has ended, however, the system closes the connections at once.
+    def left(self, seconds: float) -> list[int]:
+        if self.handle is None:
+            return []
+        gone = select.poll()
+        for descriptor in self._ends:
+            gone.register(descriptor, select.POLLRDHUP)
+        return sorted(self._ends[descriptor] for descriptor, _ in gone.poll(1000 * seconds))
 
 
 def connect(group: Any, rank: int, size: int, timeout: float) -> list[socket.socket | None]:

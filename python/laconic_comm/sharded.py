@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 
 from . import _library as l
-from ._model import DTYPES
+from ._model import DTYPES, at_end_of_backward
 from .errors import Error, TransportError, UsageError
-from .hook import _UNDEFINED, State, _sum
+from .hook import _UNDEFINED, State
 
 
 class Unit(NamedTuple):
@@ -171,8 +171,7 @@ class ShardedState(State):
 
     # A callback queued by a callback comes after torch's own, which reduces the last units.
     def _end_after_backward(self) -> None:
-        queue_callback = torch.autograd.Variable._execution_engine.queue_callback
-        queue_callback(lambda: queue_callback(self._end))
+        at_end_of_backward(lambda: at_end_of_backward(self._end))
 
     def _end(self) -> None:
         if self._dense:
@@ -207,6 +206,12 @@ class ShardedState(State):
             self._method.rollback()
         if worst == 2.0 and self._untold is None:
             self._untold = self.error = TransportError("another rank of this node has ended the step; its sentence says why")
+
+
+def _sum(one: l.Stats, other: l.Stats) -> l.Stats:
+    for name in ("payload_bytes", "wire_bytes", "dense_bytes"):
+        setattr(one, name, getattr(one, name) + getattr(other, name))
+    return one
 
 
 def _groups_of(module: Any) -> list[Any]:

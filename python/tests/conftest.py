@@ -55,7 +55,7 @@ def _run(function: Callable[..., Any], size: int, *arguments: Any, dead: tuple[i
         finally:
             for child in children:
                 if child.pid is not None:
-                    child.join(10)
+                    child.join(1 if dead else 10)  # who has lost others may hang in gloo's own end
                     child.kill()
                     child.join()
 

@@ -29,7 +29,43 @@ struct Part {
 enum class Outcome : std::uint8_t { none, committed, rolled_back, in_doubt };
 
 class Exchange;
+class Driver;
+class Attempt;
 struct Setup;
+
+// A step over some of the model's tensors; others, over other tensors, may be open at the same
+// time, each of which has its own vote and is committed or rolled back on its own, in any order.
+// All is as with Aggregator's functions of the same names, for these tensors alone: as soon as the
+// last of them is submitted, units leave and ranks vote, whoever else is under way. Example:
+//
+//   Transaction round = aggregator->begin({.step = 7}, {{2, 3}});
+//   round.submit({.tensors = ..., .data = ...});
+//   ... // steps over other tensors
+//   if (round.finish().finite) round.commit();
+//
+// Outlived by its aggregator. Letting go of it aborts a step under way on all ranks; one that ended
+// well and of which nothing was said is committed.
+class Transaction {
+ public:
+  Transaction(Driver& driver, Attempt& attempt);  // for Aggregator
+  Transaction(Transaction&& other) noexcept;
+  Transaction& operator=(Transaction&& other) noexcept;
+  ~Transaction();
+
+  std::size_t submit(const Part& part);
+  bool poll(std::size_t part);
+  bool wait(std::size_t part, double seconds = 0);
+  StepStats finish();
+  void commit();
+  void rollback();
+  void abort(std::string_view why);
+  Outcome outcome() const;
+  TensorStats tensor_stats(std::size_t tensor) const;
+
+ private:
+  Driver* driver_;
+  Attempt* attempt_;  // null: it was moved elsewhere
+};
 
 class Aggregator {
  public:
@@ -39,6 +75,12 @@ class Aggregator {
   // Starts a step, which all ranks do with the same `info.step`. A step before it that ended well
   // and of which nothing was said is committed.
   void begin(const StepInfo& info);
+
+  // Starts a step over these tensors alone, which all ranks do in the same order. UsageError: one
+  // of them is in a step that is open, or a slice has others too (layout `whole` has one slice),
+  // there is a guard, or the transport blocks and any other step is open. Steps of the whole model
+  // are such steps over all tensors: between begin and finish no other can be open.
+  Transaction begin(const StepInfo& info, std::span<const std::size_t> tensors);
 
   // Hands over a part and returns its number, counted from 0; all ranks submit the same tensors in
   // the same order. Returns at once. From any thread.
@@ -69,10 +111,17 @@ class Aggregator {
   Outcome outcome() const;
 
   // After a rank was lost, before the others go on without it: all of them call it over a transport
-  // that connects just them. A step that some of them are in doubt about is committed by all who
-  // are, if anybody has committed it, else by nobody. Returns what this rank's last step has
-  // become.
+  // that connects just them, with no step open. A step that some of them are in doubt about, also
+  // one over some tensors, is committed by all who are, if anybody has committed it, else by
+  // nobody. Returns what this rank's last step of the whole model has become.
   Outcome settle(Transport& among);
+
+  // And then this one, which is new and was made over the transport that connects just them, in the
+  // order of their ranks, goes on with what `settled` has remembered: each keeps its own debts, and
+  // what the others need of it is told (memory/redistribute.h). All of them call it. The
+  // lost rank's debts are lost. When it throws, nothing was taken over, and it may be tried again
+  // among fewer.
+  void take_over(const Aggregator& settled);
 
   // Lines of the guard's record since it was last asked for, after finish; the same on all ranks.
   std::vector<std::string> take_guard_record();
@@ -85,12 +134,14 @@ class Aggregator {
 
   // Length of what is still owed to the model: a pass over it.
   double residual_norm() const;
-  // Throw UsageError while a step is open.
+  // Throws UsageError while a step of the whole model is open. What is not committed is not in it:
+  // of steps over some tensors that are open, the host saves what it has submitted, and submits it
+  // again, with the same step number, after load.
   State save() const;
+  // Throws UsageError while any step is open.
   void load(const State& state);
 
  private:
-  class Driver;
   std::unique_ptr<Driver> driver_;
 };
 

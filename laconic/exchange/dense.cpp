@@ -15,7 +15,8 @@ class DenseUnit : public Unit {
   Move next(const Step& step, Transfer& transfer) override {
     const bool first = !std::exchange(begun_, true);
     if (first) copy(step);
-    if (native_) return first ? Move::reduce : Move::none;
+    // Without tags ranks must start them in one order, which steps side by side have not.
+    if (native_ && step.whole) return first ? Move::reduce : Move::none;
     if (first) sum_.begin(values_.span(), rank_, ranks_);
     return sum_.next(transfer) ? Move::messages : Move::none;
   }
@@ -78,6 +79,7 @@ class Dense : public Exchange {
   }
   bool framed() const override { return !native_; }
   void begin(const StepInfo&) override {}
+  void turn(const StepInfo&) override {}
   void commit(const Tensors&) override {}
   double residual_norm() const override { return 0; }
   State save() const override { return {}; }

@@ -1,431 +1,264 @@
-// The engine's work, in the order in which a unit meets it: parts become units, units fly leg by
-// leg, land, are opened and written; when all were, ranks vote.
+// Which steps are open, and the thread that moves them.
 #include "laconic/exchange/driver.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
 
+#include "laconic/base/bytes.h"
 #include "laconic/base/errors.h"
-#include "laconic/kernels/reduce.h"
-#include "laconic/kernels/stream.h"
+#include "laconic/exchange/conversation.h"
+#include "laconic/memory/redistribute.h"
 
 namespace laconic {
 namespace {
 
-constexpr std::size_t kMostFlying = 4;     // units under way before decoding comes first
-constexpr std::size_t kBlocksAtOnce = 16;  // of one thread
-// No unit has these numbers.
-constexpr std::uint32_t kVoteUnit = ~std::uint32_t{0}, kProbeUnit = kVoteUnit - 1;
-
-float seconds_since(std::chrono::steady_clock::time_point then) {
-  const auto time = std::chrono::steady_clock::now() - then;
-  return static_cast<float>(std::chrono::duration<double>(time).count());
-}
-
-std::span<const std::uint8_t> bytes_of(std::span<const float> values) {
-  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+std::uint64_t load_number(const Buffer& numbers, std::size_t i) {
+  return load<std::uint64_t>(numbers.data() + i * sizeof(std::uint64_t));
 }
 
 }  // namespace
 
-// One round of everything there is to do. False: nothing could be done.
-bool Aggregator::Driver::pump() {
-  bool any = take_parts();
-  any |= fly();
-  if (launch()) return true;
-  any |= land();
-  return vote() || any;
+Driver::Driver(Setup setup, std::unique_ptr<Exchange> exchange)
+    : common_(std::move(setup), std::move(exchange)),
+      held_{true},
+      in_(common_.setup.model.size()),
+      past_(in_.size()) {
+  attempts_.push_back(std::make_unique<Attempt>(common_, 0));
+  if (common_.setup.engine == Engine::thread) thread_ = std::thread([this] { run(); });
 }
 
-bool Aggregator::Driver::take_parts() {
-  bool any = false;
-  // One look at both: what is put into the inbox before the host finishes belongs to the step.
-  std::unique_lock lock(mutex_);
-  if (!aborting_.empty() && !voted_) throw SystemError(aborting_);
-  for (; !submitted_.inbox_empty(); any = true) {
-    if (!forming_) {
-      if (flights_.size() == formed_) {
-        flights_.push_back(std::make_unique<Flight>());
-        flights_.back()->unit = exchange_->make_unit();
-      }
-      flights_[formed_]->unit->slices.clear();
-      forming_ = true;
-    }
-    const std::size_t bytes = submitted_.take(flights_[formed_]->unit->slices);
-    stats_.dense_bytes += bytes;
-    forming_bytes_ += bytes;
-    if (forming_bytes_ >= setup_.unit_bytes || submitted_.all_there()) close_unit();
-  }
-  if (finishing_ && !last_closed_) {
-    if (const auto names = submitted_.lacking(nullptr); !names.empty())
-      throw UsageError("the step ends without tensor '" + names[0] +
-                       "', whose slice has others that were submitted");
-    close_unit();
-    last_closed_ = any = true;
-  }
-  lock.unlock();
-  if (fenced_ && last_closed_) {
-    measure_gradient();
-    fenced_ = false;
-    any = true;
-  }
-  return any;
-}
-
-// What was completed since the last one travels together from here on.
-void Aggregator::Driver::close_unit() {
-  forming_bytes_ = 0;
-  last_closed_ |= submitted_.all_there();
-  if (!std::exchange(forming_, false)) return;
-  Flight& flight = *flights_[formed_];
-  if (flight.unit->slices.empty()) return;
-  std::ranges::sort(flight.unit->slices);
-  flight.unit->reset();
-  flight.state = State::closed;
-  flight.leg = flight.results = 0;
-  ++formed_;
-}
-
-void Aggregator::Driver::measure_gradient() {
-  const Places& places = submitted_.gradient().places();
-  double sum = 0;
-  float buffer[kBlock];
-  for (std::size_t t = 0; t < places.tensors(); ++t) {
-    if (!submitted_.gradient().has(t)) continue;
-    const Slice all{.name = {}, .offset = places.begin(t), .count = places.count(t)};
-    const Floats values = submitted_.gradient().floats(all);
-    for (std::size_t from = 0; from < all.count; from += kBlock) {
-      const std::size_t count = std::min(kBlock, all.count - from);
-      sum += kernels::sum_of_squares({values.load(from, count, buffer), count});
-    }
-  }
-  exchange_->norm(std::sqrt(sum));
-}
-
-// Asks after all that flies; what has arrived goes on with its next leg.
-bool Aggregator::Driver::fly() {
-  bool any = false;
-  for (std::size_t i = 0; i < formed_; ++i)
-    if (flights_[i]->state == State::flying && transport_.test(flights_[i]->transfer)) {
-      if (--under_way_ == 0) measures_.wire += seconds_since(under_way_since_);
-      advance(i);
-      any = true;
-    }
-  return any;
-}
-
-// Encodes and sends the next unit while few are under way, so that the link is never idle. Where
-// asking blocks, one unit after the other makes all its legs, in the same order on all ranks.
-bool Aggregator::Driver::launch() {
-  if (fenced_) return false;
-  std::size_t flying = 0, next = formed_;
-  for (std::size_t i = formed_; i-- > 0;) {
-    flying += flights_[i]->state == State::flying;
-    if (flights_[i]->state == State::closed) next = i;
-  }
-  if (next == formed_ || flying >= (transport_.blocks() ? 1 : kMostFlying)) return false;
-  if (setup_.zeros_rest)
-    for (const std::size_t i : flights_[next]->unit->slices) submitted_.look(plan_->layout[i]);
-  advance(next);
-  return true;
-}
-
-void Aggregator::Driver::advance(std::size_t number) {
-  Flight& flight = *flights_[number];
-  for (;;) {
-    const Move move = flight.unit->next(step(), flight.transfer);
-    if (move == Move::none) {
-      flight.state = State::arrived;
-      return;
-    }
-    const Tag tag{attempt_, static_cast<std::uint32_t>(number), flight.leg++};
-    flight.transfer.operation = "average of gradients";
-    flight.transfer.due = due();
-    if (move == Move::reduce) {
-      transport_.start_reduce(tag, flight.unit->values(), flight.transfer);
-    } else {
-      if (flight.transfer.sends.empty() && flight.transfer.receives.empty()) continue;
-      transport_.start(tag, flight.transfer);
-    }
-    flight.state = State::flying;
-    if (under_way_++ == 0) under_way_since_ = Clock::now();
-    return;
-  }
-}
-
-// Opens what has arrived; writes the means of one unit.
-bool Aggregator::Driver::land() {
-  bool any = false;
-  for (std::size_t i = 0; i < formed_; ++i)
-    if (flights_[i]->state == State::arrived) {
-      flights_[i]->unit->open(step());
-      flights_[i]->state = State::opened;
-      any = true;
-    }
-  if (exchange_->framed() && last_closed_ && !voting_ && all_are(State::opened)) return any;
-  for (std::size_t i = 0; i < formed_; ++i)
-    if (flights_[i]->state == State::opened) {
-      write(*flights_[i]);
-      flights_[i]->state = State::written;
-      return true;
-    }
-  return any;
-}
-
-// At least so far.
-bool Aggregator::Driver::all_are(State state) const {
-  return std::all_of(flights_.begin(), flights_.begin() + static_cast<std::ptrdiff_t>(formed_),
-                     [&](const auto& flight) { return flight->state >= state; });
-}
-
-void Aggregator::Driver::write(Flight& flight) {
-  const Timed timed(stats_.decompress_seconds);
-  for (std::size_t place = 0; place < flight.unit->slices.size(); ++place)
-    write_slice(flight, place);
+Driver::~Driver() {
+  for (const auto& attempt : attempts_)
+    abort(*attempt, "the aggregator was destroyed within a step");
   {
-    const std::lock_guard lock(mutex_);
-    for (const std::size_t i : flight.unit->slices) submitted_.written(plan_->layout[i]);
+    const std::lock_guard lock(common_.mutex);
+    quitting_ = true;
+    common_.changed.notify_all();
   }
-  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
-void Aggregator::Driver::write_slice(Flight& flight, std::size_t place) {
-  const std::size_t count = plan_->layout[flight.unit->slices[place]].count;
-  const Floats out = submitted_.gradient().floats(plan_->layout[flight.unit->slices[place]]);
-  if (scratch_.pool.threads() == 1 || !exchange_->parallel() || !exchange_->framed()) {
-    means_finite_ &= write_blocks(flight, place, out, 0, count);
-    return;
-  }
-  std::atomic<bool> finite = true;
-  constexpr std::size_t kRun = kBlocksAtOnce * kBlock;
-  scratch_.pool.each((count + kRun - 1) / kRun, [&](std::size_t run, unsigned) {
-    if (!write_blocks(flight, place, out, run * kRun, std::min(count, (run + 1) * kRun)))
-      finite = false;
-  });
-  means_finite_ &= finite;
+void Driver::begin_whole(const StepInfo& info) {
+  const Pause pause(*this);
+  start(whole(), info, {});
 }
 
-// Entries [from, to) of a slice's mean, each written once. Whether all are finite, in the host's
-// own type.
-bool Aggregator::Driver::write_blocks(Flight& flight, std::size_t place, const Floats& out,
-                                      std::size_t from, std::size_t to) {
-  const Slice& slice = plan_->layout[flight.unit->slices[place]];
-  bool finite = true;
-  // Where means are mostly zeros a block is made in the cache and written past it.
-  const bool sparse = plan_->op(flight.unit->slices[place]).selects();
-  float* const streamed = sparse && slice.count >= kernels::kStreamed ? out.array() : nullptr;
-  float buffer[kBlock], again[kBlock];
-  for (; from < to; from += kBlock) {
-    const std::size_t count = std::min(kBlock, to - from);
-    const std::span<float> block(streamed ? buffer : out.place(from, count, buffer), count);
-    flight.unit->mean(step(), place, from, block);
-    exchange_->finish(slice, from, block);
-    if (!exchange_->framed()) flight.results = crc32c(bytes_of(block), flight.results);
-    if (streamed) {
-      finite &= kernels::all_finite(block);
-      kernels::stream(buffer, count, streamed + from);
+// In a slot that nobody has, or a new one.
+Attempt& Driver::begin(const StepInfo& info, std::span<const std::size_t> tensors) {
+  const Pause pause(*this);
+  require_tensors(tensors);
+  const auto free = static_cast<std::size_t>(std::ranges::find(held_, false) - held_.begin());
+  if (free == attempts_.size()) {
+    auto attempt = std::make_unique<Attempt>(common_, free);
+    const std::lock_guard lock(common_.mutex);
+    held_.push_back(false);
+    attempts_.push_back(std::move(attempt));
+  }
+  start(*attempts_[free], info, tensors);
+  held_[free] = true;
+  return *attempts_[free];
+}
+
+void Driver::require_tensors(std::span<const std::size_t> tensors) const {
+  if (tensors.empty()) throw UsageError("a step over no tensors; allowed: one and more");
+  if (common_.guard) throw UsageError("a step over some tensors with a guard; allowed: guard off");
+  for (const std::size_t tensor : tensors)
+    if (tensor >= in_.size())
+      throw UsageError("tensor " + std::to_string(tensor) + " is none of the model's");
+}
+
+void Driver::start(Attempt& attempt, const StepInfo& info, std::span<const std::size_t> tensors) {
+  over_.assign(tensors.begin(), tensors.end());
+  for (std::size_t t = 0; t < in_.size() && tensors.empty(); ++t) over_.push_back(t);
+  std::ranges::sort(over_);
+  if (const auto twice = std::ranges::adjacent_find(over_); twice != over_.end())
+    throw UsageError("a step over tensor '" + model()[*twice].name + "' twice");
+  require_free(attempt);
+  for (const std::size_t tensor : over_)
+    if (in_[tensor]) retire(*in_[tensor]);
+  const Before before = past();
+  for (const std::size_t tensor : over_) past_[tensor].outcome = Outcome::rolled_back;
+  attempt.begin(info, tensors.empty() ? tensors : over_, before);
+  for (const std::size_t tensor : over_) in_[tensor] = &attempt;
+}
+
+// Throws UsageError when a tensor of the step to begin is in one that is open.
+void Driver::require_free(const Attempt& attempt) const {
+  const std::lock_guard lock(common_.mutex);
+  if (attempt.under_way())
+    throw UsageError("begin within step " + std::to_string(attempt.step()) +
+                     "; allowed: after finish");
+  for (const std::size_t tensor : over_) {
+    const Attempt* const other = in_[tensor];
+    if (!other) continue;
+    if (other->under_way())
+      throw UsageError("tensor '" + model()[tensor].name + "' is in step " +
+                       std::to_string(other->step()) + ", which is open; allowed: after finish");
+    if (other->outcome == Outcome::in_doubt) std::rethrow_exception(other->failure);
+  }
+  const bool others = std::ranges::any_of(attempts_, [](const auto& a) { return a->under_way(); });
+  if (others && common_.transport.blocks())
+    throw UsageError(
+        "begin within another step over a transport that blocks; allowed: after its "
+        "finish");
+}
+
+// The tensors of a step that has ended may be in another. Silence is consent.
+void Driver::retire(Attempt& attempt) {
+  if (attempt.pending) make_commit(attempt);
+  for (const std::size_t tensor : attempt.submitted.over()) {
+    if (in_[tensor] != &attempt) continue;
+    past_[tensor].outcome = attempt.outcome;
+    in_[tensor] = nullptr;
+  }
+}
+
+// Of the tensors of the step to begin.
+Before Driver::past() const {
+  if (over_.empty()) return {};
+  const Outcome first = past_[over_[0]].outcome;
+  Before before{.outcome = first};
+  const auto same = [&](std::size_t tensor) { return past_[tensor].outcome == first; };
+  if (std::ranges::all_of(over_, same)) return before;
+  for (const std::size_t tensor : over_)
+    before.mixed = hash_of(before.mixed, static_cast<std::uint32_t>(past_[tensor].outcome));
+  return before;
+}
+
+void Driver::let_go(Attempt& attempt) noexcept {
+  try {
+    abort(attempt, "the host has let go of the step");
+    const Pause pause(*this);
+    if (attempt.outcome == Outcome::in_doubt) return;  // until it is settled
+    retire(attempt);
+    held_[attempt.slot()] = false;
+  } catch (const std::exception&) {  // no memory: the slot stays taken
+  }
+}
+
+void Driver::make_commit(Attempt& attempt) {
+  attempt.commit();
+  for (const std::size_t tensor : attempt.submitted.over())
+    past_[tensor].committed = attempt.number() + 1;
+}
+
+// Each says in which attempt a tensor was committed last. A step in doubt holds its tensors, so
+// nobody can have committed a later one of them.
+Outcome Driver::settle(Transport& among) {
+  for (const auto& attempt : attempts_) require_closed(*attempt, true);
+  const Pause pause(*this);
+  for (const auto& attempt : attempts_)
+    if (attempt->pending) make_commit(*attempt);
+  if (past_.empty()) return whole().outcome;
+  Buffer mine;
+  for (const Past& past : past_) mine.append_number(past.committed);
+  std::vector<Buffer> all;
+  Conversation(among, Deadline::in(common_.setup.timeout_seconds, "settling the last steps"))
+      .all_gather(mine.view(), all, mine.size());
+  for (const Buffer& one : all)
+    if (one.size() != mine.size()) throw DataError("a rank's last steps are of another model");
+  for (const auto& attempt : attempts_) {
+    if (attempt->outcome != Outcome::in_doubt) continue;
+    const std::size_t tensor = attempt->submitted.over()[0];
+    const auto made = [&](const Buffer& one) {
+      return load_number(one, tensor) == attempt->number() + 1;
+    };
+    if (std::ranges::any_of(all, made)) {
+      attempt->write_rest();
+      make_commit(*attempt);
     } else {
-      out.store(from, count, block.data());
-      finite &= kernels::all_finite({out.load(from, count, again), count});
+      const std::lock_guard lock(common_.mutex);
+      attempt->outcome = Outcome::rolled_back;
     }
   }
-  return finite;
+  return whole().outcome;
 }
 
-// Sends this rank's ballot when nothing can fail any more, and counts all when they are there.
-bool Aggregator::Driver::vote() {
-  if (voted_) return land_probe();
-  if (!last_closed_) return false;
-  if (!voting_) {
-    if (!all_are(exchange_->framed() ? State::opened : State::written)) return false;
-    send_vote();
-    return true;
-  }
-  if (!all_are(State::written) || (votes_.size() > 1 && !transport_.test(vote_))) return false;
-  count_votes();
-  return true;
-}
-
-void Aggregator::Driver::send_vote() {
-  const std::uint64_t before = transport_.bytes_sent();
-  measures_.bytes = static_cast<float>(before - bytes_then_);
-  votes_[me_] = write_ballot(ballot());
-  vote_.clear();
-  for (std::size_t i = 1; i < votes_.size(); ++i) {
-    const std::size_t rank = (me_ + i) % votes_.size();
-    vote_.sends.push_back({static_cast<int>(rank), votes_[me_]});
-    vote_.receives.push_back(Receive::exactly(static_cast<int>(rank), votes_[rank]));
-  }
-  vote_.operation = "vote";
-  vote_.due = due();
-  voting_ = true;
-  if (votes_.size() > 1) transport_.start({attempt_, kVoteUnit, 0}, vote_);
-  stats_.vote_bytes = transport_.bytes_sent() - before;
-}
-
-Ballot Aggregator::Driver::ballot() const {
-  Ballot ballot{.attempt = attempt_,
-                .step = info_.step,
-                .schedule = submitted_.schedule(),
-                .flags = info_.flags,
-                .scale = info_.scale,
-                .finite = stats_.finite && (exchange_->framed() || means_finite_),
-                .before = outcome_,
-                .lane = static_cast<std::uint8_t>(lanes_ ? lanes_->lane() : Lane::recipe),
-                .measures = measures_before_};
-  for (std::size_t i = 0; i < formed_; ++i)
-    ballot.inputs = hash_of(
-        ballot.inputs, exchange_->framed() ? flights_[i]->unit->inputs() : flights_[i]->results);
-  return ballot;
-}
-
-// A ballot that is none, or one of another attempt, says nothing of this one.
-void Aggregator::Driver::count_votes() {
-  ballots_.clear();
-  for (std::size_t rank = 0; rank < votes_.size(); ++rank) try {
-      ballots_.push_back(read_ballot(votes_[rank]));
-      if (ballots_.back().attempt != attempt_) throw DataError("the vote is of another attempt");
-    } catch (const DataError& error) {
-      throw DataError("from rank " + std::to_string(rank) + " in step " +
-                          std::to_string(info_.step) + ": " + error.what(),
+// Ranks that have gone on from different groups would share out different debts.
+void Driver::take_over(const Driver& settled) {
+  const State own = settled.save();
+  const Buffer told = write_state(to_be_told(own));
+  std::uint8_t mine[16];
+  store<std::uint64_t>(mine, settled.common_.ranks);
+  store<std::uint64_t>(mine + 8, told.size());
+  Conversation among(common_.transport, Deadline::in(common_.setup.timeout_seconds,
+                                                     "taking over what was remembered"));
+  std::vector<Buffer> all;
+  among.all_gather(mine, all, sizeof mine);
+  std::uint64_t most = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].size() != sizeof mine || load_number(all[rank], 0) != settled.common_.ranks)
+      throw DataError("rank " + std::to_string(rank) + " comes from another group than this one",
                       static_cast<int>(rank));
+    most = std::max(most, load_number(all[rank], 1));
+  }
+  among.all_gather(told.view(), all, most);
+  std::vector<State> states;
+  for (const Buffer& one : all) states.push_back(read_state(one.view()));
+  State mine_now = among_survivors(own, states, static_cast<int>(settled.common_.ranks));
+  // Of shards whose owner is lost nothing is owed any more.
+  for (const auto& [name, values] : save())
+    if (name.starts_with(kOfShard))
+      if (!mine_now.contains(kOfAllShards + name.substr(kOfShard.size())))
+        mine_now.emplace(name, values);
+  load(mine_now);
+}
+
+// One round of work. False: there was nothing to do, also after a pause until then at most.
+bool Driver::drive(const std::optional<Clock::time_point>& pause) {
+  const std::lock_guard driving(driving_);
+  bool any = false, failed = false;
+  for (const auto& attempt : attempts_) {
+    {
+      const std::lock_guard lock(common_.mutex);
+      if (attempt->phase != Phase::open) continue;
     }
-  voted_ = true;
-  require_same(ballots_);
-  for (const Ballot& ballot : ballots_) stats_.flags |= ballot.flags;
-  if (!guard_) return end();
-  const Decision decision = guard_->at(info_.step);
-  stats_.lane = lanes_->lane();
-  stats_.advised = decision.lane;
-  guard_->count(ballots_);
-  stats_.predicted_gain = guard_->predicted_gain();
-  stats_.measured_gain = guard_->measured_gain();
-  if (decision.probe > 0)
-    send_probe(decision.probe);
-  else
-    end();
-}
-
-// All ranks have voted, so all begin at about the same time, with nothing else to do. What becomes
-// of it changes nothing of the step, which has happened.
-void Aggregator::Driver::send_probe(std::uint32_t bytes) {
-  const auto n = static_cast<int>(votes_.size()), me = static_cast<int>(me_);
-  const std::uint64_t before = transport_.bytes_sent();
-  probe_out_.resize(bytes);
-  probe_in_.resize(bytes);
-  probe_.clear();
-  probe_.sends.push_back({(me + 1) % n, probe_out_});
-  probe_.receives.push_back(Receive::exactly((me + n - 1) % n, probe_in_));
-  probe_.operation = "probe of the link";
-  probe_.due = due();
-  probing_ = true;
-  probed_ = Clock::now();
-  try {
-    transport_.start({attempt_, kProbeUnit, 0}, probe_);
-  } catch (const Error&) {
-  }
-  stats_.probe_bytes = transport_.bytes_sent() - before;
-}
-
-bool Aggregator::Driver::land_probe() {
-  if (!probing_) return false;
-  try {
-    if (probe_.flies() && !transport_.test(probe_)) {
-      if (Clock::now() < probe_.due) return false;
-      transport_.cancel(probe_);
-    } else if (probe_.done()) {
-      measures_.probe = seconds_since(probed_);
-      measures_.probe_bytes = static_cast<float>(probe_in_.size());
+    try {
+      any |= attempt->pump();
+    } catch (...) {
+      attempt->fail();
+      failed = true;
     }
-  } catch (const Error&) {  // the next step will tell
   }
-  probing_ = false;
-  end();
-  return true;
+  if (pause && !any && !failed && wanted_ == 0) rest(*pause);
+  return any;
 }
 
-// The step has happened on all ranks.
-void Aggregator::Driver::end() {
-  meter_.into(stats_);
-  stats_.finite &= means_finite_;
-  transport_.close_attempt(attempt_);
-  const std::lock_guard lock(mutex_);
-  outcome_ = Outcome::rolled_back;  // until it is committed
-  pending_ = stats_.finite;
-  phase_ = Phase::ended;
-  changed_.notify_all();
-}
-
-// The step has happened on no rank; or, when this one has voted and cannot know, it is in doubt.
-void Aggregator::Driver::fail() {
-  std::exception_ptr failure = std::current_exception();
-  bool told = false, doubt = voting_ && !voted_;
-  int culprit = static_cast<int>(me_);
-  std::string reason = "an unknown error";
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Aborted& error) {
-    told = true;
-    doubt = false;  // who aborts has not voted
-    culprit = error.rank();
-    reason = error.what();
-  } catch (const Error& error) {
-    if (error.rank() != kNobody) culprit = error.rank();
-    reason = error.what();
-  } catch (const std::exception& error) {
-    reason = error.what();
-  }
-  try {
-    if (doubt)
-      transport_.poison(culprit, reason);
-    else if (!told && !voted_)
-      transport_.abort(attempt_, culprit, reason);
-  } catch (const std::exception&) {  // the transport itself is gone
-  }
-  for (std::size_t i = 0; i < formed_; ++i) transport_.cancel(flights_[i]->transfer);
-  transport_.cancel(vote_);
-  transport_.cancel(probe_);
-  try {
-    transport_.close_attempt(attempt_);
-  } catch (const std::exception&) {
-  }
-  meter_.into(stats_);
-  const std::lock_guard lock(mutex_);
-  outcome_ = doubt ? Outcome::in_doubt : Outcome::rolled_back;
-  pending_ = false;
-  failure_ = failure;
-  phase_ = Phase::failed;
-  changed_.notify_all();
-}
-
-// Waits for the transport, until then at most, and gives up on what takes too long.
-void Aggregator::Driver::rest(Clock::time_point until) {
-  const Timed timed(stats_.exchange_seconds);
-  Transfer* first = voting_ && !voted_ && vote_.flies() ? &vote_ : nullptr;
-  if (probing_) {
-    if (probe_.flies()) transport_.idle(std::min(probe_.due, until));
-    return;
-  }
-  for (std::size_t i = 0; i < formed_; ++i) {
-    Transfer& transfer = flights_[i]->transfer;
-    if (flights_[i]->state == State::flying && (!first || transfer.due < first->due))
-      first = &transfer;
+// Waits for the transport, until then at most.
+void Driver::rest(Clock::time_point until) {
+  Attempt* waiting = nullptr;
+  Transfer* first = nullptr;
+  for (const auto& attempt : attempts_) {
+    Transfer* const one = attempt->phase == Phase::open ? attempt->awaited() : nullptr;
+    if (!one || (first && first->due <= one->due)) continue;
+    first = one;
+    waiting = attempt.get();
   }
   if (!first) return;
-  if (Clock::now() >= first->due)
-    throw transport_.lost(*first, {first->due, setup_.timeout_seconds, first->operation});
-  transport_.idle(std::min(first->due, until));
+  try {
+    waiting->rest(*first, until);
+  } catch (...) {
+    waiting->fail();
+  }
 }
 
-bool Aggregator::Driver::waits_for_transport() const {
-  if ((voting_ && !voted_) || probing_) return true;
-  return std::any_of(flights_.begin(), flights_.begin() + static_cast<std::ptrdiff_t>(formed_),
-                     [](const auto& flight) { return flight->state == State::flying; });
-}
-
-Aggregator::Driver::Clock::time_point Aggregator::Driver::due() const {
-  return Deadline::in(setup_.timeout_seconds, "").at;
+// The engine's thread. Without anything that flies it waits for callers.
+void Driver::run() {
+  bool more =
+      false;  // work that was left for a caller's sake; has_work only knows what wakes it up
+  const auto has_work = [&] {
+    return quitting_ ||
+           (wanted_ == 0 && (more || std::ranges::any_of(attempts_, [](const auto& attempt) {
+                               return attempt->has_work();
+                             })));
+  };
+  for (;;) {
+    {
+      std::unique_lock lock(common_.mutex);
+      common_.changed.wait(lock, has_work);
+      if (quitting_) return;
+    }
+    for (more = true; more && wanted_ == 0;) more = drive(Clock::time_point::max());
+  }
 }
 
 }  // namespace laconic

@@ -1,145 +1,94 @@
-// The engine of an aggregator: forms units of what is submitted, moves them leg by leg, writes the
-// means and votes. docs/pipeline.md is its story.
+// The engine of an aggregator: the steps that are open, over different tensors, and who moves them.
+// docs/pipeline.md is its story, attempt.h what becomes of one of them.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include <atomic>
 #include <thread>
 
-#include "laconic/exchange/guard.h"
-#include "laconic/exchange/lanes.h"
-#include "laconic/exchange/submitted.h"
-#include "laconic/exchange/vote.h"
+#include "laconic/exchange/attempt.h"
 
 namespace laconic {
 
-class Aggregator::Driver {
+class Driver {
  public:
   Driver(Setup setup, std::unique_ptr<Exchange> exchange);
   ~Driver();
 
-  void begin(const StepInfo& info);
-  std::size_t submit(const Part& part);
+  // The step of the whole model, one after the other.
+  Attempt& whole() { return *attempts_[0]; }
+  const Attempt& whole() const { return *attempts_[0]; }
+  void begin_whole(const StepInfo& info);
   void submit_all(std::span<float> gradient);
-  bool poll(std::size_t part);
-  bool wait(std::size_t part, double seconds);
-  StepStats finish();
-  void commit();
-  void rollback();
-  void abort(std::string_view why);
-  Outcome settle(Transport& among);
+  // A step over these tensors, until it is let go.
+  Attempt& begin(const StepInfo& info, std::span<const std::size_t> tensors);
+  void let_go(Attempt& attempt) noexcept;
 
-  Outcome outcome() const;
+  // As Aggregator's and Transaction's of these names.
+  std::size_t submit(Attempt& attempt, const Part& part);
+  bool poll(Attempt& attempt, std::size_t part);
+  bool wait(Attempt& attempt, std::size_t part, double seconds);
+  StepStats finish(Attempt& attempt);
+  void commit(Attempt& attempt);
+  void rollback(Attempt& attempt);
+  void abort(Attempt& attempt, std::string_view why);
+  Outcome outcome(const Attempt& attempt) const;
+  TensorStats tensor_stats(const Attempt& attempt, std::size_t tensor) const;
+
+  Outcome settle(Transport& among);
+  void take_over(const Driver& settled);
   std::vector<std::string> take_guard_record();
-  TensorStats tensor_stats(std::size_t tensor) const;
-  const Model& model() const { return setup_.model; }
-  Exchange& closed_exchange() const;  // throws UsageError while a step is open
+  const Model& model() const { return common_.setup.model; }
+  double residual_norm() const;
+  State save() const;
+  void load(const State& state);
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Attempt::Clock;
+  using Phase = Attempt::Phase;
+  // For callers who change what the engine works on: nobody does its work meanwhile, also where
+  // somebody is just waiting for the transport.
+  class Pause {
+   public:
+    explicit Pause(const Driver& driver);
+    ~Pause();
 
-  // A unit on its way.
-  struct Flight {
-    enum class State { closed, flying, arrived, opened, written };
-    std::unique_ptr<Unit> unit;
-    Transfer transfer;
-    State state = State::closed;
-    std::uint32_t leg = 0;
-    std::uint32_t results = 0;  // a hash of what was written, where no frame carried it
+   private:
+    const Driver& driver_;
+    std::unique_lock<std::mutex> lock_;
   };
-  using State = Flight::State;
 
-  // What has become of the step; guarded by mutex_.
-  enum class Phase { none, open, ended, failed };
+  // What became of the steps that a tensor was in.
+  struct Past {
+    Outcome outcome = Outcome::none;
+    std::uint64_t committed = 0;  // 1 + the last attempt that was; 0: none
+  };
 
-  // The engine's work (driver.cpp); one thread at a time does it.
-  bool pump();
-  bool take_parts();
-  void close_unit();
-  void measure_gradient();
-  bool fly();
-  bool launch();
-  void advance(std::size_t number);
-  bool land();
-  bool all_are(State state) const;
-  void write(Flight& flight);
-  void write_slice(Flight& flight, std::size_t place);
-  bool write_blocks(Flight& flight, std::size_t place, const Floats& out, std::size_t from,
-                    std::size_t to);
-  bool vote();
-  void send_vote();
-  Ballot ballot() const;
-  void count_votes();
-  void send_probe(std::uint32_t bytes);
-  bool land_probe();
-  void end();
-  void fail();
-  void rest(Clock::time_point until);
-  bool waits_for_transport() const;
-  Clock::time_point due() const;
-  Step step() { return {info_, *plan_, submitted_.gradient(), scratch_, stats_, sent_}; }
+  void start(Attempt& attempt, const StepInfo& info, std::span<const std::size_t> tensors);
+  void require_tensors(std::span<const std::size_t> tensors) const;
+  void require_free(const Attempt& attempt) const;
+  void retire(Attempt& attempt);
+  Before past() const;
+  void make_commit(Attempt& attempt);
+  void require_closed(const Attempt& attempt, bool or_pending = false) const;
 
-  // Who does it (calls.cpp).
   bool drive(const std::optional<Clock::time_point>& pause = {});
+  void rest(Clock::time_point until);
   void run();
   void tell_engine();
   template <class Done>
-  bool wait_until(Done done, Clock::time_point until = Clock::time_point::max());
-  bool is_done(std::size_t part) const;
-  void require_closed(bool or_pending = false) const;
-  void take_lane();
+  bool wait_until(Attempt& attempt, Done done, Clock::time_point until = Clock::time_point::max());
 
-  Setup setup_;
-  std::unique_ptr<Exchange> exchange_;
-  Transport& transport_;
-  Scratch scratch_;
-
-  // Of the step under way, the engine's.
-  StepInfo info_;
-  const Plan* plan_ = nullptr;
-  StepStats stats_;
-  std::vector<std::uint64_t> sent_;  // by slice: payload
-  TrafficMeter meter_;
-  std::uint64_t attempt_ = 0;
-  std::vector<std::unique_ptr<Flight>> flights_;  // the first formed_ of them are in use
-  std::size_t formed_ = 0;
-  bool forming_ = false;           // flights_[formed_] gathers slices
-  std::size_t forming_bytes_ = 0;  // of the parts taken since the last unit was closed
-  bool last_closed_ = false;       // no unit will follow in this step
-  bool fenced_ = false;            // nothing leaves before the whole gradient is there
-  bool means_finite_ = true;
-  Transfer vote_;
-  std::vector<std::array<std::uint8_t, kBallotBytes>> votes_;  // by rank
-  std::vector<Ballot> ballots_;
-  std::size_t me_;
-  bool voting_ = false, voted_ = false;
-  Outcome outcome_ = Outcome::none;
-  std::uint64_t committed_ = 0;  // 1 + the last step that was; 0: none
-  bool pending_ = false;         // ended well, and neither committed nor rolled back
-
-  // The guard and what is measured for it (docs/guard.md).
-  Lanes* lanes_ = nullptr;  // the exchange, where it has some
-  std::optional<Guard> guard_;
-  Measures measures_, measures_before_;  // of this step, and of the one before
-  Clock::time_point begun_, under_way_since_, probed_;
-  std::uint64_t bytes_then_ = 0;  // that had been sent when the step began
-  std::size_t under_way_ = 0;     // transfers of units
-  Transfer probe_;
-  std::vector<std::uint8_t> probe_out_, probe_in_;
-  bool probing_ = false;
-
-  // Between the callers and the engine.
-  std::mutex driving_;  // held by whoever does the engine's work
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // for callers: something was done; for the engine: work
-  Submitted submitted_;              // its inbox is guarded by mutex_
-  Phase phase_ = Phase::none;
-  bool finishing_ = false, finished_ = false, quitting_ = false;
-  std::string aborting_;  // the host's reason
-  std::exception_ptr failure_;
-  double exposed_ = 0;                    // seconds that callers have waited
-  std::vector<std::size_t> all_tensors_;  // for submit_all
+  Common common_;
+  mutable std::mutex driving_;           // held by whoever does the engine's work
+  mutable std::atomic<int> wanted_ = 0;  // callers for whom the engine's thread steps back
+  std::vector<std::unique_ptr<Attempt>> attempts_;  // by slot; changed with both mutexes held
+  std::vector<bool> held_;                          // by slot: somebody has a handle of it
+  std::vector<Attempt*> in_;                        // by tensor: the step it is in; null: none
+  std::vector<Past> past_;                          // by tensor
+  std::vector<std::size_t> over_;                   // tensors of the step to begin, ascending
+  std::vector<std::size_t> all_tensors_;            // for submit_all
   std::vector<void*> all_data_;
+  bool quitting_ = false;
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// How means are made: an exchange says what its legs are, and the driver (driver.cpp) moves them.
+// How means are made: an exchange says what its legs are, and an attempt (attempt.h) moves them.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,7 @@ struct Step {
   Scratch& scratch;
   StepStats& stats;
   std::span<std::uint64_t> sent;  // by slice of the plan: the payload of what this rank sent of it
+  bool whole = true;  // of all tensors; else others may be open, which others begin in other orders
 };
 
 // What the next leg of a unit is.
@@ -74,6 +75,8 @@ class Exchange {
 
   // Before the first unit of a step. `info.ranks` is right.
   virtual void begin(const StepInfo& info) = 0;
+  // What follows is about this step, one of several that have begun.
+  virtual void turn(const StepInfo& info) = 0;
   // Whether it must know the length of the whole gradient before the first unit, and that.
   virtual bool wants_norm() const { return false; }
   virtual void norm(double /*norm*/) {}
@@ -107,6 +110,7 @@ class WithMemory : public Exchange {
   }
 
   void begin(const StepInfo& info) override { memory_->begin(info); }
+  void turn(const StepInfo& info) override { memory_->turn(info); }
   bool wants_norm() const override { return memory_->wants_norm(); }
   void norm(double norm) override { memory_->norm(norm); }
   void finish(const Slice& slice, std::size_t from, std::span<float> block) override {
@@ -132,6 +136,7 @@ class Around : public Exchange {
   std::unique_ptr<Unit> make_unit() override { return inner_->make_unit(); }
   bool framed() const override { return inner_->framed(); }
   void begin(const StepInfo& info) override { inner_->begin(info); }
+  void turn(const StepInfo& info) override { inner_->turn(info); }
   bool wants_norm() const override { return inner_->wants_norm(); }
   void norm(double norm) override { inner_->norm(norm); }
   void finish(const Slice& slice, std::size_t from, std::span<float> block) override {

@@ -81,6 +81,7 @@ class PowerSgd : public Exchange {
   bool parallel() const override { return false; }
   bool lets_rest() const override { return false; }  // what others' factors give is owed here too
   void begin(const StepInfo& info) override { scale_ = info.scale; }
+  void turn(const StepInfo& info) override { scale_ = info.scale; }
   Memory* memory() override { return &whole_; }
 
   void commit(const Tensors& tensors) override {

@@ -36,6 +36,7 @@ class ShardMemory : public Memory {
   }
 
   void begin(const StepInfo& info) override { memory_->begin(info); }
+  void turn(const StepInfo& info) override { memory_->turn(info); }
   Source source(const Slice& slice, const Floats& gradient) override {
     return memory_->source(moved(slice), gradient);
   }

@@ -7,7 +7,7 @@
 namespace laconic {
 namespace {
 
-constexpr std::size_t kNone = ~std::size_t{0};
+constexpr std::size_t kNone = ~std::size_t{0}, kOther = kNone - 1;
 
 }  // namespace
 
@@ -15,7 +15,7 @@ Submitted::Submitted(const Model& model)
     : model_(model), gradient_(model), part_of_(model.size(), kNone) {}
 
 // The tables of a plan are made anew only when it is another one than in the step before.
-void Submitted::begin(const Plan& plan) {
+void Submitted::begin(const Plan& plan, std::span<const std::size_t> tensors) {
   const Places& places = gradient_.places();
   if (plan_ != &plan) {
     std::vector<std::vector<std::size_t>> of(places.tensors());
@@ -34,12 +34,30 @@ void Submitted::begin(const Plan& plan) {
     plan_ = &plan;
   }
   missing_ = tensors_of_;
-  part_of_.assign(part_of_.size(), kNone);
+  whole_ = tensors.empty();
+  over_.assign(tensors.begin(), tensors.end());
+  for (std::size_t t = 0; t < model_.size() && whole_; ++t) over_.push_back(t);
+  part_of_.assign(part_of_.size(), kOther);
+  for (const std::size_t tensor : over_) part_of_[tensor] = kNone;
+  if (!whole_) require_whole_slices();
   gradient_.clear();
   entries_.clear();
   parts_.clear();
   put_ = taken_ = there_ = 0;
   schedule_ = 0;
+}
+
+void Submitted::require_whole_slices() const {
+  for (const std::size_t tensor : over_)
+    for (std::size_t s = slices_begin_[tensor]; s < slices_begin_[tensor + 1]; ++s) {
+      const Slice& slice = plan_->layout[slices_[s]];
+      gradient_.places().each(slice, [&](std::size_t other, std::size_t, std::size_t) {
+        if (part_of_[other] == kOther)
+          throw UsageError("a step over tensor '" + model_[tensor].name + "' without '" +
+                           model_[other].name + "', which is in the same slice '" + slice.name +
+                           "'; allowed: all tensors of a slice, or none");
+      });
+    }
 }
 
 std::size_t Submitted::put(const Part& part) {
@@ -55,8 +73,9 @@ std::size_t Submitted::put(const Part& part) {
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const std::size_t tensor = part.tensors[i];
     const bool known = tensor < model_.size();
-    const char* why = !known                      ? "is none of the model's"
-                      : part_of_[tensor] != kNone ? "was submitted before in this step"
+    const char* why = !known                       ? "is none of the model's"
+                      : part_of_[tensor] == kOther ? "is none of this step's"
+                      : part_of_[tensor] != kNone  ? "was submitted before in this step"
                       : part.data[i] == nullptr && gradient_.places().count(tensor) > 0
                           ? "has no array"
                           : nullptr;
@@ -71,7 +90,7 @@ std::size_t Submitted::put(const Part& part) {
     left += slices_begin_[tensor + 1] - slices_begin_[tensor];
   }
   put_ += part.tensors.size();
-  parts_.push_back({first, entries_.size(), left, put_ == model_.size()});
+  parts_.push_back({first, entries_.size(), left, put_ == over_.size()});
   return number;
 }
 
@@ -100,8 +119,8 @@ void Submitted::written(const Slice& slice) {
 std::vector<std::string> Submitted::lacking(const std::size_t* part) const {
   std::vector<std::string> names;
   for (std::size_t t = 0; t < model_.size(); ++t) {
-    if (part_of_[t] != kNone) continue;
-    bool needed = false;  // a slice of it has another tensor that was submitted
+    if (part_of_[t] != kNone) continue;  // of other steps neither slices nor parts are here
+    bool needed = false;                 // a slice of it has another tensor that was submitted
     for (std::size_t s = slices_begin_[t]; s < slices_begin_[t + 1]; ++s)
       gradient_.places().each(
           plan_->layout[slices_[s]], [&](std::size_t tensor, std::size_t, std::size_t) {

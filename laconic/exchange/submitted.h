@@ -11,8 +11,11 @@ class Submitted {
  public:
   explicit Submitted(const Model& model);
 
-  // A new step with this plan.
-  void begin(const Plan& plan);
+  // A new step with this plan, over these tensors, ascending; over all if there are none. Throws
+  // UsageError where a slice has tensors of the step and others.
+  void begin(const Plan& plan, std::span<const std::size_t> tensors = {});
+  bool whole() const { return whole_; }
+  std::span<const std::size_t> over() const { return over_; }  // its tensors
 
   // Puts a part into the inbox and returns its number. Throws UsageError for a tensor that is none,
   // or that was submitted before.
@@ -25,7 +28,7 @@ class Submitted {
   const Gradient& gradient() const { return gradient_; }
   // Before the slice is encoded.
   void look(const Slice& slice) { gradient_.look(slice); }
-  bool all_there() const { return there_ == gradient_.places().tensors(); }
+  bool all_there() const { return there_ == over_.size(); }
   std::uint32_t schedule() const { return schedule_; }  // a hash of all parts taken, in order
 
   // A slice's mean was written.
@@ -53,16 +56,20 @@ class Submitted {
   struct Of {
     std::size_t first, last;  // entries
     std::size_t left;         // tensors times their slices that are not written yet
-    bool completes;           // it is the one after which the whole model is there
+    bool completes;           // it is the one after which all of the step's tensors are there
   };
+
+  void require_whole_slices() const;
 
   Model model_;
   Gradient gradient_;
   const Plan* plan_ = nullptr;
+  std::vector<std::size_t> over_;
+  bool whole_ = true;
   std::vector<std::size_t> slices_begin_, slices_;  // of each tensor, by tensor
   std::vector<std::size_t> missing_;                // by slice: tensors that are not there yet
   std::vector<std::size_t> tensors_of_;             // by slice: all of its tensors
-  std::vector<std::size_t> part_of_;                // by tensor; kNone: not submitted
+  std::vector<std::size_t> part_of_;  // by tensor; kNone: not submitted, kOther: of other steps
   std::vector<Entry> entries_;
   std::vector<Of> parts_;
   std::size_t put_ = 0, taken_ = 0, there_ = 0;  // tensors put; parts taken; tensors taken

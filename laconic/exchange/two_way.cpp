@@ -94,6 +94,10 @@ class TwoWay : public Exchange {
     memory_->begin(info);
     owed_->begin(info);
   }
+  void turn(const StepInfo& info) override {
+    memory_->turn(info);
+    owed_->turn(info);
+  }
   bool wants_norm() const override { return memory_->wants_norm(); }
   void norm(double norm) override { memory_->norm(norm); }
   void finish(const Slice& slice, std::size_t from, std::span<float> block) override {

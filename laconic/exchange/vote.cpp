@@ -63,6 +63,7 @@ std::array<std::uint8_t, kBallotBytes> write_ballot(const Ballot& ballot) {
   bytes[36] = ballot.finite ? 1 : 0;
   bytes[37] = static_cast<std::uint8_t>(ballot.before);
   bytes[38] = ballot.lane;
+  store(bytes.data() + 40, ballot.mixed);
   for (std::size_t i = 0; i < std::size(kMeasured); ++i)
     store(bytes.data() + kMeasures + 4 * i, ballot.measures.*kMeasured[i]);
   store(bytes.data() + kCheck, crc32c(ByteView(bytes).first(kCheck)));
@@ -74,7 +75,7 @@ Ballot read_ballot(ByteView bytes) {
       load<std::uint32_t>(bytes.data() + kCheck) != crc32c(bytes.first(kCheck)))
     throw DataError("the vote is damaged");
   if (bytes[36] > 1 || bytes[37] > static_cast<std::uint8_t>(Outcome::in_doubt) ||
-      bytes[38] >= kLanes || bytes[39] != 0 || load<std::uint32_t>(bytes.data() + 40) != 0)
+      bytes[38] >= kLanes || bytes[39] != 0)
     throw DataError("the vote says what this build does not know");
   return {.attempt = load<std::uint64_t>(bytes.data() + 8),
           .step = load<std::uint64_t>(bytes.data() + 16),
@@ -84,6 +85,7 @@ Ballot read_ballot(ByteView bytes) {
           .scale = load<float>(bytes.data() + 32),
           .finite = bytes[36] == 1,
           .before = static_cast<Outcome>(bytes[37]),
+          .mixed = load<std::uint32_t>(bytes.data() + 40),
           .lane = bytes[38],
           .measures = read_measures(bytes)};
 }
@@ -96,6 +98,8 @@ void require_same(std::span<const Ballot> ballots) {
       refuse(rank, first, "is in step " + std::to_string(other.step), "in this one");
     if (other.before != first.before)
       refuse(rank, first, text_of(other.before), text_of(first.before));
+    if (other.mixed != first.mixed)
+      refuse(rank, first, "committed other tensors of the steps before", "these");
     if (other.lane != first.lane)
       refuse(rank, first, "takes lane '" + std::string(lane_name(other.lane)) + "'",
              "lane '" + std::string(lane_name(first.lane)) + "'");

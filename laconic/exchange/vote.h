@@ -32,6 +32,7 @@ struct Ballot {
   float scale = 1;             // the loss scale
   bool finite = true;
   Outcome before = Outcome::none;  // what became of the step before
+  std::uint32_t mixed = 0;         // a hash of that by tensor, where it differs among tensors
   std::uint8_t lane = 0;           // by which this step was made
   Measures measures = {};
 

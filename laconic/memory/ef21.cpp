@@ -19,9 +19,14 @@ class Ef21 : public Memory {
   explicit Ef21(const Model& model) : estimates_("ef21", model) {}
 
   void begin(const StepInfo& info) override {
+    turn(info);
+    owed_squared() = 0;
+  }
+  void turn(const StepInfo& info) override {
     scale_ = info.scale;
     estimates_.begin(info);
-    owed_squared_ = 0;
+    slot_ = info.slot;
+    if (by_slot_.size() <= slot_) by_slot_.resize(slot_ + 1);
   }
 
   Source source(const Slice& slice, const Floats& gradient) override {
@@ -34,7 +39,7 @@ class Ef21 : public Memory {
   }
 
   void sent(const Slice& slice, const Sent& sent) override {
-    owed_squared_ += kernels::sum_of_squares(left_.view());
+    owed_squared() += kernels::sum_of_squares(left_.view());
     estimates_.sent(slice, sent);
   }
 
@@ -45,7 +50,7 @@ class Ef21 : public Memory {
 
   void commit(const Tensors& tensors) override {
     estimates_.commit(tensors);
-    owed_ = std::sqrt(owed_squared_);
+    owed_ = std::sqrt(owed_squared());
   }
 
   // |v - h| of the last step; 0 before the first one after a load.
@@ -62,8 +67,11 @@ class Ef21 : public Memory {
   double owed_ = 0;
 
  private:
+  double& owed_squared() { return by_slot_[slot_]; }
+
   Array<float> left_;
-  double owed_squared_ = 0;
+  std::size_t slot_ = 0;
+  std::vector<double> by_slot_;
 };
 
 // v in place of the gradient.

@@ -31,20 +31,25 @@ class Mask {
       throw UsageError(
           "memory 'feedback:masking=on' masks the momentum that each rank has of its own; "
           "allowed: with local steps (a delay above 1) and an optimiser with momentum");
+    turn(info);
+    entries().clear();
+    entries().reserve(places.entries());  // once: memory that is never touched costs nothing
+  }
+
+  void turn(const StepInfo& info) {
     info_ = info;
-    sent_.clear();
-    sent_.reserve(places.entries());  // once: memory that is never touched costs nothing
+    if (by_slot_.size() <= info.slot) by_slot_.resize(info.slot + 1);
   }
 
   void sent(const Slice& slice, const Sent& sent) {
     sent.each_block(slice.count, [&](std::size_t from, std::span<const float> values) {
       for (std::size_t i = 0; i < values.size(); ++i)
-        if (values[i] != 0) sent_.push_back(slice.offset + from + i);
+        if (values[i] != 0) entries().push_back(slice.offset + from + i);
     });
   }
 
   void commit(std::span<const std::size_t> tensors, const Places& places) {
-    for (const std::size_t entry : sent_) {
+    for (const std::size_t entry : entries()) {
       const std::size_t tensor = places.tensor_at(entry);
       if (!std::ranges::binary_search(tensors, tensor)) continue;
       if (!info_.momentum.empty())
@@ -55,8 +60,10 @@ class Mask {
   }
 
  private:
-  StepInfo info_;                  // whose arrays are the caller's until the step ends
-  std::vector<std::size_t> sent_;  // entries of the model
+  std::vector<std::size_t>& entries() { return by_slot_[info_.slot]; }
+
+  StepInfo info_;  // whose arrays are the caller's until the step ends
+  std::vector<std::vector<std::size_t>> by_slot_;  // entries of the model
 };
 
 class Feedback : public Memory {
@@ -70,6 +77,10 @@ class Feedback : public Memory {
   void begin(const StepInfo& info) override {
     if (masking_) mask_.begin(info, residual_.places());
     if (in_steps_) require_lr("feedback:units=step", info);
+    unit_ = (in_steps_ ? 1 / info.lr : 1) * info.scale;
+  }
+  void turn(const StepInfo& info) override {
+    if (masking_) mask_.turn(info);
     unit_ = (in_steps_ ? 1 / info.lr : 1) * info.scale;
   }
 

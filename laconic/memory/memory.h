@@ -29,7 +29,9 @@ struct StepInfo {
   std::span<float* const> momentum_by_tensor = {};
   float scale = 1;          // what gradients are multiplied by; what is remembered is not
   std::uint32_t flags = 0;  // the host's; all ranks' together are in StepStats
-  std::size_t ranks = 1;    // filled in by the aggregator
+  // Filled in by the aggregator.
+  std::size_t ranks = 1;
+  std::size_t slot = 0;  // no two steps that are open at the same time have the same
 };
 
 // What was sent of a slice.
@@ -73,6 +75,10 @@ class Memory {
 
   // Before the first slice. Throws UsageError when `info` lacks what this memory needs.
   virtual void begin(const StepInfo& /*info*/) {}
+  // Where steps over different tensors are open: what follows, commit too, is about this one, which
+  // has begun. The same as begin but for memories that gather something over a step: they keep it
+  // by info.slot. norm is called again after it.
+  virtual void turn(const StepInfo& info) { begin(info); }
   // Whether it must know the length of the whole gradient before the first slice, and that.
   virtual bool wants_norm() const { return false; }
   virtual void norm(double /*norm*/) {}

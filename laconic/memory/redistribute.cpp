@@ -80,7 +80,50 @@ double factor_of_owners(const State& state, double from, double to) {
   return means && !debts ? to / from : 1;
 }
 
+// "ef21.mean/w" of "ef21/w": what all ranks know instead of each other's.
+std::string name_of_mean(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  return name.substr(0, slash) + ".mean" + name.substr(slash);
+}
+
+bool is_mean_known(const std::string& name, const State& state) {
+  const auto known = state.find(name_of_mean(name));
+  return known != state.end() && kept_of(known->first) == Kept::same;
+}
+
 }  // namespace
+
+State to_be_told(const State& own) {
+  State told;
+  for (const auto& [name, values] : own)
+    if (of_shard(name) || (kept_of(name) == Kept::mean && !is_mean_known(name, own)))
+      told.emplace(name, values);
+  return told;
+}
+
+State among_survivors(const State& own, const std::vector<State>& told, int before) {
+  require_same_names(told);
+  State out;
+  for (const auto& [name, values] : own) {
+    if (of_shard(name)) continue;
+    const bool gathered = kept_of(name) == Kept::mean;
+    if (!gathered)
+      out[name] = values;
+    else if (is_mean_known(name, own))
+      out[name] = own.at(name_of_mean(name));
+    else
+      out[name] = sum_of(told, name, 0, 1, 1 / static_cast<double>(told.size()));
+    if (out[name].size() != values.size())
+      throw DataError("the states' arrays '" + name + "' differ in length");
+  }
+  const double factor = factor_of_owners(own, before, static_cast<double>(told.size()));
+  for (const std::string& name : names_of_owners(told)) {
+    const std::string inner = name.substr(kOfShard.size());
+    kept_of(inner);  // refuses what is unknown
+    out[kOfAllShards + inner] = sum_of(told, name, 0, 1, factor);
+  }
+  return out;
+}
 
 std::vector<State> redistribute(const std::vector<State>& states, int ranks) {
   if (ranks < 1) throw UsageError(std::to_string(ranks) + " ranks; allowed: 1 and more");

@@ -16,4 +16,12 @@ namespace laconic {
 // Throws DataError when the states are not those of one run.
 std::vector<State> redistribute(const std::vector<State>& states, int ranks);
 
+// For ranks that go on without some that were lost, each with its own debts; those of the lost are
+// lost. What one must tell the others of its state: shards of sums, which have other owners now,
+// and what each has gathered by itself, unless all know its mean ("role.mean").
+State to_be_told(const State& own);
+// And, given what all of them have told, in their order, what a rank loads instead of its own. They
+// were `before` ranks. Throws DataError when that is not of one run.
+State among_survivors(const State& own, const std::vector<State>& told, int before);
+
 }  // namespace laconic

@@ -1,5 +1,5 @@
 // How long a step takes: units, legs, a link with two directions and one thread of the engine, by
-// the rules of exchange/driver.cpp, on a clock that costs nothing.
+// the rules of exchange/attempt.cpp, on a clock that costs nothing.
 #pragma once
 
 #include "laconic/exchange/foresight.h"

@@ -57,6 +57,7 @@ class Listener {
   virtual void hear_message(int from) = 0;  // the one under way is whole
   virtual void hear_cut(int from) = 0;      // it never will be
   virtual void hear_told(int from, const Head& head, ByteView rides) = 0;
+  virtual void hear_end(int from) = 0;  // nothing will come from there any more
 
  protected:
   ~Listener() = default;

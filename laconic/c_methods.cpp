@@ -137,6 +137,23 @@ laconic_status laconic_method_set_transport(laconic_method* method, laconic_tran
   });
 }
 
+laconic_status laconic_method_regroup(laconic_method* method, laconic_transport* among,
+                                      float* const* parameters, int* outcome) {
+  return guard([&] {
+    laconic_method& of = need(method, "method");
+    Transport& end = *need(among, "among").end;
+    need(outcome, "outcome") = LACONIC_NONE;
+    if (of.method->gradients() && !parameters) {
+      *outcome = static_cast<int>(of.method->regroup(of.agreement, {}, end));
+      return;
+    }
+    const auto arrays = arrays_of(parameters, of, "parameters");
+    gather(arrays.data(), of.places, of.parameters);
+    *outcome = static_cast<int>(of.method->regroup(of.agreement, of.parameters, end));
+    scatter(of.parameters, of.places, arrays.data());
+  });
+}
+
 laconic_status laconic_averages_gradients(const laconic_method* method, int* averages) {
   return guard(
       [&] { need(averages, "averages") = need(method, "method").method->gradients() != nullptr; });

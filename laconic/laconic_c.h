@@ -435,9 +435,21 @@ LACONIC_API void laconic_method_free(laconic_method* method);
 
 // Goes on over another transport, of which this is also the same rank of as many, with all that is
 // remembered. All ranks call it, between steps. When it fails, the method is as before. With
-// another number of ranks: laconic_states_redistribute.
+// fewer: laconic_method_regroup; with any other number: laconic_states_redistribute.
 LACONIC_API laconic_status laconic_method_set_transport(laconic_method* method,
                                                         laconic_transport* transport);
+
+// After a rank was lost: the others go on without it, in the same process, over a transport that
+// connects just them, in the order of their ranks. All of them call it, with no step open; the
+// transport before may then be freed. It settles the last step (laconic_settle) and goes on with
+// what each has remembered; what the lost rank remembered is lost. *outcome says what has become of
+// the last step, or round of local steps: where it had failed and is LACONIC_COMMITTED now, others
+// have made it, and the means stand where the gradients stood (the parameters, per tensor, are
+// those after the round); any other step that failed is to be made again. Where gradients are
+// averaged parameters may be NULL. LACONIC_USAGE for mixers, whose ranks have places in a graph.
+// When it fails, the method is as before, and it may be tried again among fewer.
+LACONIC_API laconic_status laconic_method_regroup(laconic_method* method, laconic_transport* among,
+                                                  float* const* parameters, int* outcome);
 
 // 1: gradients are averaged, by laconic_begin ... laconic_finish or laconic_average. 0: they stay
 // with their rank, as with local steps and mixers, and there are laconic_before_update and
@@ -557,8 +569,8 @@ LACONIC_API laconic_status laconic_outcome(const laconic_method* method, int* ou
 // After a rank was lost, before the others go on without it: all of them call it over a transport
 // that connects just them. A step that some are in doubt about is committed by all of those, if
 // anybody has committed it, else by nobody; a step that ended well and of which nothing was said is
-// committed. *outcome says what the last step has become here. Then save, and
-// laconic_states_redistribute for the smaller group.
+// committed. *outcome says what the last step has become here. A part of
+// laconic_method_regroup, for hosts that go on in another way.
 LACONIC_API laconic_status laconic_settle(laconic_method* method, laconic_transport* among,
                                           int* outcome);
 

@@ -47,6 +47,14 @@ class LocalSteps : public Method {
     return under_way_ ? round(x, info) : StepStats{};
   }
 
+  // A round in doubt that others have made has its mean already.
+  Outcome regroup(const Agreement& agreement, std::span<float> x, Transport& among) override {
+    doubted_ |= aggregator_->outcome() == Outcome::in_doubt;
+    const Outcome outcome = go_on_among(agreement, among, aggregator_);
+    if (std::exchange(doubted_, false) && outcome == Outcome::committed) take(x, true);
+    return outcome;
+  }
+
   bool set_back() const override { return set_back_; }
   bool replicas_equal() const override { return !under_way_; }
   double residual_norm() const override { return aggregator_->residual_norm(); }
@@ -83,13 +91,18 @@ class LocalSteps : public Method {
     info.parameters = common_;
     StepStats stats = aggregator_->average(change_, info);
     Stopwatch watch;
-    if (stats.finite) outer_.update(common_, change_);
-    std::ranges::copy(common_, x.begin());
-    under_way_ = false;
-    set_back_ = !stats.finite;
+    take(x, stats.finite);
     stats.dense_bytes = 0;  // its steps have been counted
     stats.update_seconds = watch.lap();
     return stats;
+  }
+
+  // The mean change, if there is one, is made the model's.
+  void take(std::span<float> x, bool finite) {
+    if (finite) outer_.update(common_, change_);
+    std::ranges::copy(common_, x.begin());
+    under_way_ = false;
+    set_back_ = !finite;
   }
 
   Model model_;
@@ -98,6 +111,7 @@ class LocalSteps : public Method {
   std::unique_ptr<Aggregator> aggregator_;
   std::vector<float> common_, change_;  // the model all had after the last round
   bool under_way_ = false, set_back_ = false;
+  bool doubted_ = false;  // of the last round it was not known whether others had made it
 };
 
 }  // namespace

@@ -33,6 +33,21 @@ std::unique_ptr<Method> make_method(const Agreement& given, std::span<const floa
   return make_synchronous(agreement.model, std::move(aggregator));
 }
 
+Outcome Method::regroup(const Agreement& agreement, std::span<float>, Transport&) {
+  throw UsageError("recipe '" + agreement.recipe.name +
+                   "' has no centre, and each rank its place in the topology; allowed: a recipe "
+                   "without mixer");
+}
+
+Outcome go_on_among(const Agreement& agreement, Transport& among,
+                    std::unique_ptr<Aggregator>& aggregator) {
+  const Outcome outcome = aggregator->settle(among);
+  auto fresh = make_aggregator(agreement, among);
+  fresh->take_over(*aggregator);
+  aggregator = std::move(fresh);
+  return outcome;
+}
+
 void require_one_momentum(const Recipe& recipe, bool optimizer_has_momentum) {
   if (!optimizer_has_momentum || !recipe.mixer.empty() || !carries_momentum(recipe.memory)) return;
   throw UsageError("memory '" + recipe.memory +

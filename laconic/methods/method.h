@@ -49,6 +49,15 @@ class Method {
   // the model up is in its moments.
   virtual bool set_back() const { return false; }
 
+  // After a rank was lost: the others go on over a transport that connects just them, in the order
+  // of their ranks, with all that they remember. All of them call it, with the agreement that the
+  // method was made from; the transport before is not used any more. A step or round that some of
+  // them are in doubt about, and others have made, is made: committed says so, and of a round the
+  // parameters are those after it. Otherwise the step that failed is to be made again. When it
+  // throws, all is as before, and it may be tried again among fewer.
+  virtual Outcome regroup(const Agreement& agreement, std::span<float> parameters,
+                          Transport& among);
+
   // Whether all ranks hold the same model now, bit for bit.
   virtual bool replicas_equal() const = 0;
 

@@ -20,6 +20,10 @@ class Synchronous : public Method {
   }
   StepStats after_update(std::span<float>, const StepInfo&) override { return {}; }
 
+  Outcome regroup(const Agreement& agreement, std::span<float>, Transport& among) override {
+    return go_on_among(agreement, among, aggregator_);
+  }
+
   bool replicas_equal() const override { return true; }
   double residual_norm() const override { return aggregator_->residual_norm(); }
 

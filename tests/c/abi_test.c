@@ -78,6 +78,7 @@ int main(void) {
   test_steps();
   test_local();
   test_states();
+  test_regroup();
   test_refusals();
   test_fork();
   test_sockets();

@@ -42,6 +42,7 @@ void test_average(void);
 void test_steps(void);
 void test_local(void);
 void test_states(void);
+void test_regroup(void);
 void test_refusals(void);
 void test_fork(void);
 void test_sockets(void);

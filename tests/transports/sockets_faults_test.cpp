@@ -1,6 +1,6 @@
 // One-sided faults over sockets: whatever goes wrong with one message of one rank, all ranks have
 // made the same steps. exchange/faults_test.cpp tries every message; here some of them.
-#include "tests/exchange/faults.h"
+#include "tests/exchange/regroup.h"
 #include "tests/transports/sockets.h"
 
 namespace laconic::testing {
@@ -69,6 +69,22 @@ TEST(SocketsFaults, ARankThatDiesLeavesTheOthersAlike) {
     expect_settled(reference(one.job), courses, one.victim);
   }
   std::printf("%d deaths, %d ranks in doubt\n", count.faults.load(), count.doubts.load());
+}
+
+// Over sockets of their own, which the others have kept for that.
+TEST(SocketsFaults, SurvivorsGoOn) {
+  int deaths = 0;
+  for (const Job& job : one_of_each(4))
+    for (const std::uint64_t message : {0, 3, 5, 7}) {
+      SCOPED_TRACE(text_of(job) + ", message " + std::to_string(message));
+      const int victim = static_cast<int>(message % 4);
+      const auto survivors = survivors_of(unix_ends(4), unix_ends(3), job, victim, message);
+      if (survivors.empty()) continue;
+      expect_gone_on(survivors, job.exchange != "powersgd" && selects_only(job.op));
+      ++deaths;
+    }
+  std::printf("%d deaths\n", deaths);
+  EXPECT_GT(deaths, 20);
 }
 
 // All cases wait at the same time.

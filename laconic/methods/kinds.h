@@ -19,8 +19,8 @@ std::unique_ptr<Method> make_local_steps(const Agreement& agreement,
 // Every rank's own optimiser and own model, which a mixer moves towards its neighbours'.
 std::unique_ptr<Method> make_decentralised(const Model& model, std::unique_ptr<Mixer> mixer);
 
-// Survivors settle what they are in doubt about and go on among themselves: `aggregator` becomes one
-// over their transport. Returns what the last step has become.
+// Survivors settle what they are in doubt about and go on among themselves: `aggregator` becomes
+// one over their transport. Returns what the last step has become.
 Outcome go_on_among(const Agreement& agreement, Transport& among,
                     std::unique_ptr<Aggregator>& aggregator);
 

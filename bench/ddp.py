@@ -7,7 +7,8 @@
 
 All variants live in the same processes and take turns, round by round, so that a busy machine is busy for all. A round is a few
 steps of forward, backward and SGD between two barriers. Shown are medians over rounds and, for what a variant gains over the
-first one, the middle 80 % of the rounds' ratios. Bytes are those that left the interface.
+first one, the middle 80 % of the rounds' ratios. Bytes are those that left the interface; "of the line" is how much of the link's rate they
+take, in the time by which a step is longer than the same without any exchange.
 """
 
 import argparse
@@ -168,27 +169,34 @@ def middle(values, share):
 def summary(rounds, options):
     first = options.variants[0]
     rows = []
+    bits = None if options.rate == "loopback" else shaped.bits_per_second(options.rate)
+    alone = statistics.median(one[ALONE][0] for one in rounds)
     for name in rounds[0]:
         seconds = [one[name][0] / options.steps for one in rounds]
         ratios = [one[first][0] / one[name][0] for one in rounds]
         cpu = [one[name][1] / one[first][1] for one in rounds]
         low, high = middle(ratios, 0.8)
+        sent = statistics.median(one[name][2] for one in rounds)
+        # What the busiest host sends, beside what its link carries while nobody computes.
+        beyond = statistics.median(one[name][0] for one in rounds) - alone
         rows.append({
             "variant": name,
             "samples_per_second": options.batch * options.hosts / statistics.median(seconds),
             "speedup": statistics.median(ratios), "speedup_low": low, "speedup_high": high,
             "cpu": statistics.median(cpu), "cpu_seconds": statistics.median(one[name][1] for one in rounds) / options.steps,
-            "sent_megabytes": statistics.median(one[name][2] for one in rounds) / options.steps / 1e6,
+            "sent_megabytes": sent / options.steps / 1e6,
+            "line": 8 * sent / bits / beyond if bits and beyond > 0 else None,
         })  # fmt: skip
     return rows
 
 
 def show(rows, options):
     print(f"{options.hosts} hosts, {options.rate}, model {options.model}, batch {options.batch} per host, {options.rounds} rounds\n")
-    print(f"| variant | samples/s | x {options.variants[0]} [middle 80 %] | CPU x | CPU ms per step | MB sent per host and step |\n|---|---|---|---|---|---|")
+    print(f"| variant | samples/s | x {options.variants[0]} [middle 80 %] | CPU x | CPU ms per step | MB sent per host and step | of the line |\n|---|---|---|---|---|---|---|")
     for row in rows:
+        line = f"{row['line']:.0%}" if row["line"] else "-"
         print(f"| {row['variant']} | {row['samples_per_second']:.1f} | {row['speedup']:.2f} [{row['speedup_low']:.2f}-{row['speedup_high']:.2f}] "
-              f"| {row['cpu']:.2f} | {1e3 * row['cpu_seconds']:.1f} | {row['sent_megabytes']:.3f} |")  # fmt: skip
+              f"| {row['cpu']:.2f} | {1e3 * row['cpu_seconds']:.1f} | {row['sent_megabytes']:.3f} | {line} |")  # fmt: skip
 
 
 def merged(files):

@@ -117,6 +117,21 @@ def test_torchrun(tmp_path):
     assert told.stdout.split() == ["EQUAL", "2"] * 2, told.stdout + told.stderr
 
 
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
+
+
+@pytest.mark.skipif(not pathlib.Path("/usr/share/datasets/fashion-mnist").is_dir(), reason="no Fashion-MNIST here")
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs(name)) for name in ("accelerate", "lightning")]
+)
+def test_examples(name):
+    told = subprocess.run(
+        [sys.executable, "-B", str(EXAMPLES / f"{name}_ddp.py"), "--steps", "5", "--ranks", "2"],
+        env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parent.parent)}, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert "accuracy" in told.stdout and "times fewer bytes" in told.stdout, told.stdout + told.stderr
+
+
 def bare(rank, size):
     model = wrapped()
     with pytest.raises(lc.UsageError, match="a Sequential; allowed: DistributedDataParallel"):

@@ -674,14 +674,13 @@ def half_entries(n, tops, halves):
 
 
 def half_entry(bits, top):
-    (number,) = struct.unpack("<e", struct.pack("<H", bits))
-    allowed = abs(number) < 2**15 if top == 254 else abs(number) <= 2**15  # false for NaN
-    require(allowed, f"half: an entry is {number} under the top {top}")
+    magnitude = min(bits & 0x7FFF, 0x77FF if top == 254 else 0x7800)
+    (number,) = struct.unpack("<e", struct.pack("<H", bits & 0x8000 | magnitude))
     return binary32(math.ldexp(number, top - 141))  # the product is exact in binary64
 
 
 def bf16_entries(n, uppers):
-    return finite_floats([upper << 16 for upper in uppers])
+    return finite_floats([(upper & 0x8000 | min(upper & 0x7FFF, 0x7F7F)) << 16 for upper in uppers])
 
 
 def with_levels(most, entry):

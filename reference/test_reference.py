@@ -618,18 +618,20 @@ class Quantisers(ReaderTest):
         below, limit, beyond = 0x77FF, 0x7800, 0x7801  # limit is 2^15
         infinite, nan, signalling = 0x7C00, 0x7E00, 0x7C01
         self.section_decodes("half", 1, half_section(254, below), [32752 * 2.0**113])
-        self.section_refused("half", 1, half_section(254, limit), "an entry is 32768")
+        self.section_decodes("half", 1, half_section(254, limit), [32752 * 2.0**113])
         self.section_decodes("half", 1, half_section(253, limit), [2.0**127])
         self.section_decodes("half", 1, half_section(253, limit + 0x8000), [-(2.0**127)])
-        for top in 1, 141, 253, 254:
+        for top, most in (1, 2.0**-125), (141, 2.0**15), (253, 2.0**127), (254, 32752 * 2.0**113):
             for half in beyond, infinite, nan, signalling:
-                for sign in 0, 0x8000:
-                    self.section_refused("half", 1, half_section(top, half + sign), "an entry is")
+                self.section_decodes("half", 1, half_section(top, half), [most])
+                self.section_decodes("half", 1, half_section(top, half + 0x8000), [-most])
 
     def test_bf16_is_finite(self):
         self.section_decodes("half:bf16", 2, pack([0x3F80, 0x8001], 16), [1, -(2.0**-133)])
-        for upper in 0x7F80, 0xFF80, 0x7FC0, 0x7F81:
-            self.section_refused("half:bf16", 1, pack([upper], 16), "NaN or Inf")
+        largest = 255 * 2.0**120
+        for upper in 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0x7F81:
+            most = -largest if upper & 0x8000 else largest
+            self.section_decodes("half:bf16", 1, pack([upper], 16), [most])
 
 
 def half_section(top, half):

@@ -11,6 +11,7 @@
 #include "laconic/base/errors.h"
 #include "laconic/codecs/bits.h"
 #include "laconic/codecs/varint.h"
+#include "laconic/kernels/bit_codes.h"
 
 namespace laconic {
 namespace {
@@ -185,63 +186,28 @@ std::uint8_t* put_table(const Lengths& lengths, std::uint8_t* to) {
   return to + half % 2;
 }
 
-// Codes as the writer of a stream wants them: at the top of a word whose low bits are the length.
-using Words = std::array<std::uint64_t, kSymbols>;
-
-Words words_of(const Lengths& lengths) {
+kernels::BitCodes bit_codes_of(const Lengths& lengths) {
   const auto codes = codes_of(lengths);
-  Words words{};
+  kernels::BitCodes words{};
   for (std::size_t s = 0; s < kSymbols; ++s)
-    if (const unsigned length = codes[s].length; length > 0)
-      words[s] = static_cast<std::uint64_t>(codes[s].bits) << (64 - length) | length;
+    words[s] = static_cast<std::uint16_t>(codes[s].bits << 4 | codes[s].length);
   return words;
 }
 
-// Appends whole bytes as they come; fewer than 8 bits wait.
-struct StreamWriter {
-  std::uint8_t* to;
-  std::uint64_t word = 0;
-  unsigned used = 0;
-
-  // `number` symbols, 1 to 5: each pushes those before it down, so that the first is lowest and all
-  // are the topmost bits. Lengths in the low bits have then been pushed out.
-  template <std::size_t number>
-  void put(const std::uint8_t* symbols, const Words& words) {
-    std::uint64_t bits = 0, length = 0;
-    for (std::size_t i = 0; i < number; ++i) {
-      const std::uint64_t next = words[symbols[i]];
-      bits = bits >> (next & 63) | next;
-      length += next;
-    }
-    length &= 63;  // at most 55
-    word |= bits >> (64 - length) << used;
-    used += static_cast<unsigned>(length);
-    store(to, word);
-    to += used / 8;
-    word >>= used / 8 * 8;
-    used %= 8;
-  }
-};
-
-// Writes the rest of a stream, from symbol i on, and returns its end.
-std::uint8_t* end_stream(ByteView symbols, std::size_t i, const Words& words, StreamWriter out) {
-  for (; i + 5 <= symbols.size(); i += 5) out.put<5>(symbols.data() + i, words);
-  for (; i < symbols.size(); ++i) out.put<1>(symbols.data() + i, words);
-  if (out.used > 0) *out.to++ = static_cast<std::uint8_t>(out.word);
-  return out.to;
+std::uint8_t* end_of(const kernels::BitStream& stream) {
+  if (stream.used > 0) *stream.to = static_cast<std::uint8_t>(stream.word);
+  return stream.to + (stream.used > 0);
 }
 
-// Two streams side by side: each waits for its own last word alone. `first` has at least as many
-// symbols. Returns their ends.
-std::array<std::uint8_t*, 2> put_streams(ByteView first, ByteView second, const Words& words,
-                                         std::uint8_t* to_first, std::uint8_t* to_second) {
-  StreamWriter a{to_first}, b{to_second};
-  std::size_t i = 0;
-  for (; i + 5 <= second.size(); i += 5) {
-    a.put<5>(first.data() + i, words);
-    b.put<5>(second.data() + i, words);
-  }
-  return {end_stream(first, i, words, a), end_stream(second, i, words, b)};
+// Two streams side by side. `first` has as many symbols, or more. Returns their ends.
+std::array<std::uint8_t*, 2> put_streams(ByteView first, ByteView second,
+                                         const kernels::BitCodes& codes, std::uint8_t* to_first,
+                                         std::uint8_t* to_second) {
+  kernels::BitStream a{to_first}, b{to_second};
+  kernels::put_codes(first.data(), second.data(), second.size(), codes, a, b);
+  for (const std::uint8_t symbol : first.subspan(second.size()))
+    a.put(codes[symbol] >> 4, codes[symbol] & 15U);
+  return {end_of(a), end_of(b)};
 }
 
 std::size_t per_stream(std::size_t count) { return (count + kStreams - 1) / kStreams; }
@@ -399,14 +365,14 @@ std::size_t huffman_encode(ByteView symbols, std::uint8_t* to) {
   if (static_cast<double>(at - to) + kLengths + kStreams + bits / 8 >=
       static_cast<double>(symbols.size()))
     return 0;
-  const Words words = words_of(lengths);
+  const kernels::BitCodes codes = bit_codes_of(lengths);
   // Streams are written apart, and moved together when their lengths are known.
   const std::size_t apart = per_stream(symbols.size()) * kMostBits / 8 + 16;
   std::uint8_t *starts[kStreams], *ends[kStreams];
   for (std::size_t k = 0; k < kStreams; ++k) starts[k] = at + kLengths + k * apart;
   for (std::size_t k = 0; k < kStreams; k += 2) {
     const auto both =
-        put_streams(part_of(symbols, k), part_of(symbols, k + 1), words, starts[k], starts[k + 1]);
+        put_streams(part_of(symbols, k), part_of(symbols, k + 1), codes, starts[k], starts[k + 1]);
     std::ranges::copy(both, ends + k);
   }
   for (std::size_t k = 0; k + 1 < kStreams; ++k)

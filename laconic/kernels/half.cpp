@@ -58,7 +58,9 @@ std::uint32_t bf16_encode_run(const float* x, std::size_t count, std::uint16_t* 
 void bf16_add_run(const std::uint16_t* halves, std::size_t count, float weight, float* y) {
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
     if (i % 16 == 0) fetch(y + i + kAhead);
-    add_to(y + i, weight, hn::ShiftLeft<16>(load_halves(halves + i)));
+    const Word half = hn::ShiftLeft<16>(load_halves(halves + i)), sign = set(0x80000000U);
+    const Word magnitude = hn::Min(hn::AndNot(sign, half), set(0x7f7f0000U));
+    add_to(y + i, weight, hn::Or(magnitude, hn::And(half, sign)));
   }
 }
 
@@ -88,14 +90,22 @@ void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std:
   }
 }
 
-void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, float weight,
-                  float* y) {
+void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, std::uint32_t limit,
+                  float weight, float* y) {
   const F32 df;
-  for (std::size_t i = 0; i < count; i += 8) {
-    if (i % 16 == 0) fetch(y + i + kAhead);
-    const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i));
+  const __m256i low15 = _mm256_set1_epi16(0x7fff);
+  const __m256i most = _mm256_set1_epi16(static_cast<short>(limit));
+  const auto add_eight = [&](__m128i eight, float* to) HWY_ATTR {
     const auto scaled = hn::Mul(hn::Vec<F32>{_mm256_cvtph_ps(eight)}, hn::Set(df, scale));
-    add_to(y + i, weight, hn::BitCast(U32(), scaled));
+    add_to(to, weight, hn::BitCast(U32(), scaled));
+  };
+  for (std::size_t i = 0; i < count; i += 16) {
+    fetch(y + i + kAhead);
+    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + i));
+    const __m256i least = _mm256_or_si256(_mm256_min_epu16(_mm256_and_si256(half, low15), most),
+                                          _mm256_andnot_si256(low15, half));
+    add_eight(_mm256_castsi256_si128(least), y + i);
+    add_eight(_mm256_extracti128_si256(least, 1), y + i + 8);
   }
 }
 #else
@@ -119,14 +129,14 @@ void fp16_encode_run(const float* x, std::size_t count, std::uint32_t base, std:
   }
 }
 
-void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, float weight,
-                  float* y) {
+void fp16_add_run(const std::uint16_t* halves, std::size_t count, float scale, std::uint32_t limit,
+                  float weight, float* y) {
   const F32 df;
   const Word magic = set(113U << 23);
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
     if (i % 16 == 0) fetch(y + i + kAhead);
     const Word half = load_halves(halves + i);
-    const Word shifted = hn::ShiftLeft<13>(hn::And(half, set(0x7fff)));
+    const Word shifted = hn::ShiftLeft<13>(hn::Min(hn::And(half, set(0x7fff)), set(limit)));
     const Word normal = hn::Add(shifted, set((127U - 15U) << 23));
     const Word small = hn::BitCast(
         U32(), hn::Sub(hn::BitCast(df, hn::Add(shifted, magic)), hn::BitCast(df, magic)));
@@ -192,18 +202,6 @@ void from_fp16_run(const std::uint16_t* halves, std::size_t count, float* y) {
   }
 }
 
-// `count` is a multiple of 64.
-std::uint32_t largest_half_run(const std::uint16_t* halves, std::size_t count) {
-  const hn::ScalableTag<std::uint16_t> d;
-  const auto low15 = hn::Set(d, 0x7fff);
-  auto largest = hn::Zero(d);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
-    largest = hn::Max(largest, hn::And(hn::LoadU(d, halves + i), low15));
-  std::uint16_t lanes[HWY_MAX_BYTES / 2];
-  hn::StoreU(largest, d, lanes);
-  return *std::max_element(lanes, lanes + hn::Lanes(d));
-}
-
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -215,7 +213,6 @@ HWY_EXPORT(bf16_encode_run);
 HWY_EXPORT(bf16_add_run);
 HWY_EXPORT(fp16_encode_run);
 HWY_EXPORT(fp16_add_run);
-HWY_EXPORT(largest_half_run);
 HWY_EXPORT(to_bf16_run);
 HWY_EXPORT(from_bf16_run);
 HWY_EXPORT(to_fp16_run);
@@ -276,19 +273,6 @@ void to_pieces(const std::uint8_t* halves, std::span<float> y, Decode decode) {
 
 }  // namespace
 
-std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count) {
-  std::uint32_t largest = 0;
-  decode_pieces(halves, count, [&](const std::uint16_t* piece, std::size_t, std::size_t part) {
-    in_groups(
-        part,
-        [&](std::size_t, std::size_t n, const std::uint16_t* h) {
-          largest = std::max(largest, HWY_DYNAMIC_DISPATCH(largest_half_run)(h, n));
-        },
-        In<std::uint16_t>{piece});
-  });
-  return largest;
-}
-
 bool bf16_encode(std::span<const float> x, std::uint8_t* halves) {
   std::uint32_t largest = 0;
   encode_pieces(x, halves, [&](std::size_t, std::size_t count, const float* x, std::uint16_t* h) {
@@ -340,7 +324,7 @@ void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves) {
 void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<float> y) {
   const float scale = std::ldexp(1.0F, static_cast<int>(top) - 141);
   add_pieces(halves, y, [&](std::size_t, std::size_t count, const std::uint16_t* h, float* y) {
-    HWY_DYNAMIC_DISPATCH(fp16_add_run)(h, count, scale, weight, y);
+    HWY_DYNAMIC_DISPATCH(fp16_add_run)(h, count, scale, fp16_limit(top), weight, y);
   });
 }
 

@@ -9,7 +9,8 @@
 namespace laconic::kernels {
 
 // bfloat16: the upper half of the float. Magnitudes that would round to Inf stay at the largest
-// finite value. Returns false when x holds NaN or Inf. `halves` has 2 bytes per entry, unaligned.
+// finite value, and NaN and Inf are read as it. Returns false when x holds NaN or Inf. `halves` has
+// 2 bytes per entry, unaligned.
 bool bf16_encode(std::span<const float> x, std::uint8_t* halves);
 void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y);
 
@@ -18,7 +19,7 @@ void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y);
 // 2^-39 of it. Subnormal entries become zero.
 void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves);
 // Magnitudes end at fp16_limit(top), as 15 bits: 2^15, or just below it where that times the scale
-// would be Inf.
+// would be Inf. What lies beyond is read as the limit.
 void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<float> y);
 constexpr std::uint32_t fp16_limit(unsigned top) { return top == 254 ? 0x77ff : 0x7800; }
 
@@ -28,9 +29,6 @@ void bf16_to_floats(const std::uint8_t* halves, std::span<float> y);
 void floats_to_bf16(std::span<const float> x, std::uint8_t* halves);
 void fp16_to_floats(const std::uint8_t* halves, std::span<float> y);
 void floats_to_fp16(std::span<const float> x, std::uint8_t* halves);
-
-// The largest of the 15-bit magnitudes, of either format; 0 when there is none.
-std::uint32_t largest_half(const std::uint8_t* halves, std::size_t count);
 
 // The exponent field of the entry with the largest magnitude, 1..254, or 255 when x holds NaN or
 // Inf.

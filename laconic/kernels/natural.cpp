@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/natural-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -107,6 +108,52 @@ std::uint32_t encode_given(const float* x, std::size_t count, const std::uint32_
 }
 
 using Value = hn::Vec<F32>;
+
+// The same for mixed entries, whose decoded values are subtracted while they are in registers:
+// storing x and reading it and the planes again would take as long as the memory does.
+template <bool kStreams, class Draw>
+HWY_INLINE std::uint32_t encode_mixed_groups(const Mixed& block, Draw draw, std::uint8_t* exponents,
+                                             std::uint8_t* signs) {
+  const U32 d;
+  const std::size_t lanes = hn::Lanes(d);
+  const MixedLanes<kStreams> mixed(block);
+  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
+  Word largest = hn::Zero(d);
+  const auto field_of = [&](std::size_t at, Word& bits) HWY_ATTR {
+    const Value x = mixed.x(at);
+    bits = hn::BitCast(d, x);
+    const Word field =
+        hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), hn::And(draw.next(), draw_mask)));
+    largest = hn::Max(largest, field);
+    const Word power = hn::Or(hn::ShiftLeft<23>(field), hn::And(bits, sign_bit));
+    mixed.leave(at, x, hn::BitCast(F32(), hn::IfThenZeroElse(hn::Eq(field, hn::Zero(d)), power)));
+    return field;
+  };
+  for (std::size_t i = 0; i < block.count; i += 4 * lanes) {
+    for (std::size_t at = i; at < i + 4 * lanes; at += 16) mixed.ahead(at);
+    Four bits, fields;
+    fields.a = field_of(i, bits.a);
+    fields.b = field_of(i + lanes, bits.b);
+    fields.c = field_of(i + 2 * lanes, bits.c);
+    fields.d = field_of(i + 3 * lanes, bits.d);
+    store_fields(fields, bits, i, exponents, signs);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+
+std::uint32_t encode_mixed_hashed(const Mixed& block, std::uint32_t first, std::uint32_t word0,
+                                  std::uint32_t word1, std::uint8_t* exponents,
+                                  std::uint8_t* signs) {
+  const Hashed draws(first, word0, word1);
+  return block.streams ? encode_mixed_groups<true>(block, draws, exponents, signs)
+                       : encode_mixed_groups<false>(block, draws, exponents, signs);
+}
+std::uint32_t encode_mixed_nearest(const Mixed& block, std::uint8_t* exponents,
+                                   std::uint8_t* signs) {
+  const Constant draws{(1U << 22) - 1};
+  return block.streams ? encode_mixed_groups<true>(block, draws, exponents, signs)
+                       : encode_mixed_groups<false>(block, draws, exponents, signs);
+}
 
 // The exponent fields of the entries from i on, in their place.
 HWY_INLINE Word load_fields(const std::uint8_t* exponents, std::size_t i) {
@@ -217,6 +264,8 @@ namespace {
 HWY_EXPORT(encode_hashed);
 HWY_EXPORT(encode_nearest);
 HWY_EXPORT(encode_given);
+HWY_EXPORT(encode_mixed_hashed);
+HWY_EXPORT(encode_mixed_nearest);
 HWY_EXPORT(add_groups);
 HWY_EXPORT(leave_groups);
 HWY_EXPORT(sum_groups);
@@ -259,6 +308,25 @@ bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::u
   if (!all_finite(x)) return false;
   std::replace(exponents, exponents + x.size(), std::uint8_t{255}, std::uint8_t{254});
   return true;
+}
+
+bool natural_encode_mixed(const Mixed& block, Rounding rounding, Key key, std::uint64_t first,
+                          std::uint8_t* exponents, std::uint8_t* signs) {
+  if (first >> 32 != (first + block.count) >> 32) return false;  // draws of two keys: rare
+  const Key high = key.fork(first >> 32);
+  std::uint32_t largest = 0;
+  in_mixed_groups(
+      block,
+      [&](std::size_t from, const Mixed& some, std::uint8_t* exponents, std::uint8_t* signs) {
+        const auto low = static_cast<std::uint32_t>(first + from);
+        largest = std::max(largest,
+                           rounding == Rounding::nearest
+                               ? HWY_DYNAMIC_DISPATCH(encode_mixed_nearest)(some, exponents, signs)
+                               : HWY_DYNAMIC_DISPATCH(encode_mixed_hashed)(
+                                     some, low, high.word0(), high.word1(), exponents, signs));
+      },
+      Out<std::uint8_t>{exponents}, Out<Bit>{signs});
+  return largest < 255;
 }
 
 void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float weight,

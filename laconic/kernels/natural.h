@@ -5,6 +5,7 @@
 
 #include "laconic/base/bytes.h"
 #include "laconic/base/key.h"
+#include "laconic/kernels/mixed.h"
 
 namespace laconic::kernels {
 
@@ -23,6 +24,12 @@ inline constexpr std::size_t kWindow = 4096;
 // Threads may share a plane cut at multiples of 64.
 bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
                     std::uint8_t* exponents, std::uint8_t* signs);
+
+// The same for x as `block` mixes it, writing block.left in the same sweep. Returns false when that
+// cannot be: x holds NaN or Inf, an entry of the last binade rounded up, or positions cross a
+// multiple of 2^32. Planes and left are then undefined.
+bool natural_encode_mixed(const Mixed& block, Rounding rounding, Key key, std::uint64_t first,
+                          std::uint8_t* exponents, std::uint8_t* signs);
 
 // y[i] += weight * (the entry of those 9 bits). An exponent field of 255 is read as 254.
 void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float weight,

@@ -5,7 +5,10 @@
 #include <atomic>
 
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/mixed.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/blocks.h"
+#include "laconic/operators/planes.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
@@ -19,6 +22,15 @@ inline void leave_of(const Quantiser& quantiser, const PlaneViews& planes, std::
   kernels::difference(c, x.data(), decoded, {left, x.size()});
 }
 
+// The same for entries that were mixed into x: writes block.left.
+inline void leave_of(const Quantiser& quantiser, const PlaneViews& planes, std::size_t from,
+                     const kernels::Mixed& block, const float* x) {
+  float buffer[kBlock];
+  float* to = block.streams ? buffer : block.left;
+  leave_of(quantiser, planes, from, block.c, {x, block.count}, to);
+  if (block.streams) kernels::stream(to, block.count, block.left);
+}
+
 class BlockQuantiser : public Quantiser {
  public:
   // Fills the symbols of the entries x, at most kBlock of them, from entry `from` on, a multiple of
@@ -30,6 +42,17 @@ class BlockQuantiser : public Quantiser {
   virtual void leave(const PlaneViews& planes, std::size_t from, float c, std::span<const float> x,
                      float* left) const {
     leave_of(*this, planes, from, c, x, left);
+  }
+
+  // As encode_block for the entries that `block` mixes, writing block.left too, in one sweep if
+  // there is one.
+  virtual bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                            const Keys& keys) const {
+    float x[kBlock];
+    block.x(x);
+    if (!encode_block({x, block.count}, from, planes, keys)) return false;
+    leave_of(*this, views(planes), from, block, x);
+    return true;
   }
 
   const BlockQuantiser* blockwise() const final { return this; }

@@ -131,8 +131,15 @@ bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys
   const auto shapes = quantiser.planes(size);
   const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
   const float scale = chain_->scale(size);
+  const bool mixes = scale == 1 && source.mixes_and_leaves();
   std::atomic<bool> finite = true;
   each_block(size, scratch.pool, [&](std::size_t from, std::size_t count) {
+    if (mixes) {
+      MixedBlock block;
+      source.open(from, count, block);
+      if (!quantiser.encode_mixed(block.mixed, from, planes, keys)) finite = false;
+      return source.close(from, block);
+    }
     float buffer[kBlock], scaled[kBlock];
     const float* x = source.load(from, count, buffer);
     if (scale != 1) kernels::scale(scale, x, {scaled, count});

@@ -223,6 +223,7 @@ class Grid : public SweepQuantiser {
 
   void check(const PlaneViews& planes, std::size_t count) const override {
     check_scale(planes[0], "grid");
+    if (std::isfinite(static_cast<float>(kMostLevel) * load_scale(planes[0]))) return;
     const std::uint32_t largest = kernels::largest_level(levels_of(planes, 1), count);
     if (!std::isfinite(static_cast<float>(largest) * load_scale(planes[0])))
       throw DataError("a section by 'grid' has a level of " + std::to_string(largest) +

@@ -39,6 +39,13 @@ class Natural9 : public BlockQuantiser {
                                    planes[0].data() + from, planes[1].data() + from / 8);
   }
 
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    return kernels::natural_encode_mixed(block, rounding_, keys.own, keys.first + from,
+                                         planes[0].data() + from, planes[1].data() + from / 8) ||
+           BlockQuantiser::encode_mixed(block, from, planes, keys);
+  }
+
   // Every byte stands for a finite value: 255 is read as 254.
   void check(const PlaneViews&, std::size_t) const override {}
 

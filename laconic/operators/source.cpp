@@ -1,10 +1,12 @@
 // Blocks of what is to be encoded.
 #include "laconic/operators/source.h"
 
+#include <cstdint>
 #include <string>
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/stream.h"
 
 namespace laconic {
 
@@ -22,6 +24,32 @@ const float* Source::load(std::size_t from, std::size_t count, float* buffer) co
   if (a == 1) return x;
   kernels::scale(a, x, {buffer, count});
   return buffer;
+}
+
+void Source::open(std::size_t from, std::size_t count, MixedBlock& block) const {
+  float* array = left.array();
+  const bool large = array && left.size() >= kernels::kStreamed;
+  const bool streams = large && reinterpret_cast<std::uintptr_t>(array + from) % 16 == 0;
+  block.mixed = {.count = count,
+                 .fresh = fresh.load(from, count, block.fresh),
+                 .kept = kept.load(from, count, block.kept),
+                 .a = a,
+                 .b = b,
+                 .c = c,
+                 .left = streams ? array + from
+                         : large ? block.left
+                                 : left.place(from, count, block.left),
+                 .streams = streams};
+}
+
+void Source::close(std::size_t from, const MixedBlock& block) const {
+  const kernels::Mixed& mixed = block.mixed;
+  if (mixed.streams)
+    kernels::end_stream();
+  else if (float* array = left.array(); array && mixed.left == block.left)
+    kernels::stream(mixed.left, mixed.count, array + from);
+  else
+    left.store(from, mixed.count, mixed.left);
 }
 
 void Source::require_sizes() const {

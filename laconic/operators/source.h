@@ -2,6 +2,7 @@
 #pragma once
 
 #include "laconic/kernels/floats.h"
+#include "laconic/kernels/mixed.h"
 
 namespace laconic {
 
@@ -11,6 +12,12 @@ struct Hint {
   std::uint32_t above = 0;  // least one worth a look among entries above 0
   std::uint32_t below = 0;  // the same below 0
   float margin = 0.1F;      // by which the next ones are lowered: more after a miss, else less
+};
+
+// A block of a source for kernels that mix and leave it themselves, and its memory.
+struct MixedBlock {
+  kernels::Mixed mixed;
+  float fresh[kBlock], kept[kBlock], left[kBlock];
 };
 
 // x[i] = a * fresh[i] + b * kept[i], computed in float in this order, and left[i] = c * (x[i] -
@@ -28,6 +35,12 @@ struct Source {
 
   // x[from..from + count), count at most kBlock: where it lies, or computed into `buffer`.
   const float* load(std::size_t from, std::size_t count, float* buffer) const;
+
+  // Whether two arrays are mixed and something is left of them. Then `open` makes `block` the
+  // entries from..from + count, at most kBlock, and `close` stores what was written to its `left`.
+  bool mixes_and_leaves() const { return takes_kept() && !left.empty(); }
+  void open(std::size_t from, std::size_t count, MixedBlock& block) const;
+  void close(std::size_t from, const MixedBlock& block) const;
 
   // Throws UsageError unless kept and left are empty or as long as fresh.
   void require_sizes() const;

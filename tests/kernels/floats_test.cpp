@@ -122,5 +122,25 @@ TEST(Floats, OneArrayIsItself) {
   EXPECT_THROW(Floats(std::span(&wide, 1)), UsageError);
 }
 
+// What no encoder writes is read as the largest that it could have written.
+TEST(Halves, AddingReadsEveryHalfAsFinite) {
+  auto halves = all_halves();
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(halves.data());
+  const auto expect = [&](std::uint32_t limit, int exponent_bits, double scale, auto add) {
+    on_every_cpu([&](const std::string&) {
+      std::vector<float> y(halves.size(), 0.0F);
+      add(y);
+      for (std::uint32_t i = 0; i < y.size(); ++i) {
+        const std::uint32_t half = (i & 0x8000U) | std::min(i & 0x7fffU, limit);
+        ASSERT_EQ(y[i], static_cast<float>(scale * value_of(half, exponent_bits))) << i;
+      }
+    });
+  };
+  expect(0x7f7f, 8, 1, [&](std::span<float> y) { kernels::bf16_add(bytes, 1, y); });
+  for (const unsigned top : {100U, 141U, 253U, 254U})
+    expect(kernels::fp16_limit(top), 5, std::ldexp(1.0, static_cast<int>(top) - 141),
+           [&](std::span<float> y) { kernels::fp16_add(bytes, top, 1, y); });
+}
+
 }  // namespace
 }  // namespace laconic::testing

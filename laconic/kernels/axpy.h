@@ -36,16 +36,6 @@ inline void add_scaled(const std::uint8_t* bytes, float weight, std::span<float>
   });
 }
 
-// out[i] = a * x[i] + b * y[i]
-inline void mix(float a, const float* x, float b, const float* y, std::span<float> out) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = a * x[i] + b * y[i];
-}
-
-// out[i] = c * (x[i] - y[i]); out may be x.
-inline void difference(float c, const float* x, const float* y, std::span<float> out) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = c * (x[i] - y[i]);
-}
-
 // out[i] = c * x[i]; out may be x.
 inline void scale(float c, const float* x, std::span<float> out) {
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = c * x[i];

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/mixed.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/low_rank.cpp"
@@ -315,7 +316,7 @@ void expand(std::span<const float> left, std::span<const float> right, const Mat
     } else {
       std::ranges::fill(part, 0.0F);
       add_row_of_product(left.data(), right.data(), shape, row, col, 1, part);
-      kernels::difference(c, m + done, part.data(), {m + done, part.size()});
+      kernels::leave(c, m + done, part.data(), part.size(), false, m + done);
     }
     done += part.size();
   }

@@ -3,10 +3,17 @@
 #pragma once
 
 #include <cstddef>
-
-#include "laconic/kernels/axpy.h"
+#include <span>
 
 namespace laconic::kernels {
+
+// out[i] = a * x[i] + b * y[i], in float in this order; out may be x or y.
+void mix(float a, const float* x, float b, const float* y, std::span<float> out);
+
+// left[i] = c * (x[i] - decoded[i]); left may be x. If it streams, it is written past the cache
+// (kernels/stream.h): everything is when this returns, as seen by every thread.
+void leave(float c, const float* x, const float* decoded, std::size_t count, bool streams,
+           float* left);
 
 // left[i] = c * (x[i] - what receivers decode).
 struct Mixed {

@@ -245,15 +245,6 @@ void add_groups(const std::uint8_t* exponents, const std::uint8_t* signs, std::s
   });
 }
 
-void leave_groups(const std::uint8_t* exponents, const std::uint8_t* signs, const float* x,
-                  std::size_t count, float c, float* left) {
-  const F32 df;
-  const auto factor = hn::Set(df, c);
-  decode_groups(exponents, signs, count, [&](std::size_t i, auto value) HWY_ATTR {
-    hn::StoreU(hn::Mul(factor, hn::Sub(hn::LoadU(df, x + i), value)), df, left + i);
-  });
-}
-
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -267,7 +258,6 @@ HWY_EXPORT(encode_given);
 HWY_EXPORT(encode_mixed_hashed);
 HWY_EXPORT(encode_mixed_nearest);
 HWY_EXPORT(add_groups);
-HWY_EXPORT(leave_groups);
 HWY_EXPORT(sum_groups);
 
 std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding, Key key,
@@ -348,18 +338,6 @@ void natural_sum(std::span<const NaturalPlanes> sections, float weight, std::spa
   std::ranges::fill(rest, 0.0F);
   for (const NaturalPlanes& planes : sections)
     natural_add(planes.exponents + whole, planes.signs + whole / 8, weight, rest);
-}
-
-void natural_leave(const std::uint8_t* exponents, const std::uint8_t* signs, float c,
-                   std::span<const float> x, float* left) {
-  in_groups(
-      x.size(),
-      [&](std::size_t, std::size_t count, const std::uint8_t* exponents, const std::uint8_t* signs,
-          const float* x, float* left) {
-        HWY_DYNAMIC_DISPATCH(leave_groups)
-        (exponents, signs, x, count, c, left);
-      },
-      In<std::uint8_t>{exponents}, In<Bit>{signs}, In<float>{x.data()}, Out<float>{left});
 }
 
 }  // namespace laconic::kernels

@@ -44,10 +44,6 @@ struct NaturalPlanes {
 // order, whatever y holds: one pass over all of them.
 void natural_sum(std::span<const NaturalPlanes> sections, float weight, std::span<float> y);
 
-// left[i] = c * (x[i] - the entry of those 9 bits); left may be x.
-void natural_leave(const std::uint8_t* exponents, const std::uint8_t* signs, float c,
-                   std::span<const float> x, float* left);
-
 // 8 bits, for one window (x.size() <= kWindow): code 0 is zero, else sign << 7 | c with c = 1..127
 // standing for exponent field top - 127 + c. `top` is returned by natural_window. Entries below the
 // lowest level, 2^(top-126-127), become zero or that level, again without bias.

@@ -4,31 +4,21 @@
 
 #include <atomic>
 
-#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/mixed.h"
-#include "laconic/kernels/stream.h"
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/planes.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
 
-// left[i] = c * (x[i] - decoded entry from + i), at most kBlock of them; left may be x.
+// left[i] = c * (x[i] - decoded entry from + i), at most kBlock of them; left may be x. It streams
+// as kernels::leave does.
 inline void leave_of(const Quantiser& quantiser, const PlaneViews& planes, std::size_t from,
-                     float c, std::span<const float> x, float* left) {
+                     float c, std::span<const float> x, bool streams, float* left) {
   float decoded[kBlock];
   std::fill_n(decoded, x.size(), 0.0F);
   quantiser.add(planes, from, 1, {decoded, x.size()});
-  kernels::difference(c, x.data(), decoded, {left, x.size()});
-}
-
-// The same for entries that were mixed into x: writes block.left.
-inline void leave_of(const Quantiser& quantiser, const PlaneViews& planes, std::size_t from,
-                     const kernels::Mixed& block, const float* x) {
-  float buffer[kBlock];
-  float* to = block.streams ? buffer : block.left;
-  leave_of(quantiser, planes, from, block.c, {x, block.count}, to);
-  if (block.streams) kernels::stream(to, block.count, block.left);
+  kernels::leave(c, x.data(), decoded, x.size(), streams, left);
 }
 
 class BlockQuantiser : public Quantiser {
@@ -38,12 +28,6 @@ class BlockQuantiser : public Quantiser {
   virtual bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                             const Keys& keys) const = 0;
 
-  // As leave_of, in one sweep if there is one.
-  virtual void leave(const PlaneViews& planes, std::size_t from, float c, std::span<const float> x,
-                     float* left) const {
-    leave_of(*this, planes, from, c, x, left);
-  }
-
   // As encode_block for the entries that `block` mixes, writing block.left too, in one sweep if
   // there is one.
   virtual bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
@@ -51,7 +35,7 @@ class BlockQuantiser : public Quantiser {
     float x[kBlock];
     block.x(x);
     if (!encode_block({x, block.count}, from, planes, keys)) return false;
-    leave_of(*this, views(planes), from, block, x);
+    leave_of(*this, views(planes), from, block.c, {x, block.count}, block.streams, block.left);
     return true;
   }
 

@@ -28,18 +28,15 @@ std::span<const float> materialise(const Source& source, Array<float>& memory, P
   return {to, count};
 }
 
-// Makes what is left of one block: make(to) writes `count` floats.
+// Makes what is left of one block: make(to, streams) writes `count` floats.
 template <class Make>
 void leave_block(const Floats& left, std::size_t from, std::size_t count, Make make) {
-  float buffer[kBlock];
   float* array = left.array();
-  const bool streams = array && left.size() >= kernels::kStreamed;
-  float* to = streams ? buffer : left.place(from, count, buffer);
-  make(to);
-  if (streams)
-    kernels::stream(to, count, array + from);
-  else
-    left.store(from, count, to);
+  if (array && left.size() >= kernels::kStreamed) return make(array + from, true);
+  float buffer[kBlock];
+  float* to = left.place(from, count, buffer);
+  make(to, false);
+  left.store(from, count, to);
 }
 
 // A source, scaled, and what is left of each block after it was encoded.
@@ -63,8 +60,8 @@ class Mixing : public Sweeps {
     if (source_.left.empty()) return;
     float buffer[kBlock];
     const float* whole = scale_ == 1 ? x.data() : source_.load(from, x.size(), buffer);
-    leave_block(source_.left, from, x.size(), [&](float* to) {
-      leave_of(quantiser_, planes_, from, source_.c, {whole, x.size()}, to);
+    leave_block(source_.left, from, x.size(), [&](float* to, bool streams) {
+      leave_of(quantiser_, planes_, from, source_.c, {whole, x.size()}, streams, to);
     });
   }
 
@@ -146,8 +143,8 @@ bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys
     if (!quantiser.encode_block({scale != 1 ? scaled : x, count}, from, planes, keys))
       finite = false;
     else if (!source.left.empty())
-      leave_block(source.left, from, count, [&](float* to) {
-        quantiser.leave(views(planes), from, source.c, {x, count}, to);
+      leave_block(source.left, from, count, [&](float* to, bool streams) {
+        leave_of(quantiser, views(planes), from, source.c, {x, count}, streams, to);
       });
   });
   if (finite && chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
@@ -180,8 +177,8 @@ bool Operator::encode_whole(const Source& source, Buffer& out, const Keys& keys,
   const auto planes = encode_planes(scaled, out, keys, scratch);
   if (planes && !source.left.empty())
     each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
-      leave_block(source.left, from, count, [&](float* to) {
-        leave_of(*chain_->quantiser, *planes, from, source.c, x.subspan(from, count), to);
+      leave_block(source.left, from, count, [&](float* to, bool streams) {
+        leave_of(*chain_->quantiser, *planes, from, source.c, x.subspan(from, count), streams, to);
       });
     });
   return planes.has_value();

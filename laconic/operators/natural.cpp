@@ -62,11 +62,6 @@ class Natural9 : public BlockQuantiser {
     kernels::natural_sum({planes, sections.size()}, weight, y);
   }
 
-  void leave(const PlaneViews& planes, std::size_t from, float c, std::span<const float> x,
-             float* left) const override {
-    kernels::natural_leave(planes[0].data() + from, planes[1].data() + from / 8, c, x, left);
-  }
-
   Traits traits(std::size_t) const override { return natural_traits(rounding_); }
 
  private:

@@ -156,10 +156,13 @@ HWY_INLINE void put_step(const std::uint8_t* symbols, const Looked& looked, BitS
 
 constexpr std::size_t kStep = 4;
 
-using Looked = const BitCodes&;
+struct Looked {
+  explicit Looked(const BitCodes& all) : codes(all) {}
+  const BitCodes& codes;
+};
 
-HWY_INLINE void put_step(const std::uint8_t* symbols, Looked codes, BitStream& out) {
-  put_four(out, codes, symbols);
+HWY_INLINE void put_step(const std::uint8_t* symbols, const Looked& looked, BitStream& out) {
+  put_four(out, looked.codes, symbols);
 }
 
 #endif

@@ -99,5 +99,28 @@ TEST(Moments, APartMayComeWheneverTheEngineIsAtIt) {
   EXPECT_GT(moments, 7U * 4);
 }
 
+// The last part and the end of the step come together, whatever the engine's thread is at. Between
+// its looks at them there is no call in which a test could stop it, so many small steps are made: a
+// thread that goes to sleep over work hangs here. Alone, a rank has nobody who would miss a part:
+// its bytes tell.
+TEST(Moments, ThePartBeforeTheEndIsNeverLeftOut) {
+  auto ends = make_thread_transports(1);
+  laconic::Setup setup = setup_of({.op = "identity", .ranks = 1}, *ends[0]);
+  setup.engine = Engine::thread;
+  setup.unit_bytes = 1;
+  const auto aggregator = make_aggregator("gather", std::move(setup));
+  const Places places(kModel);
+  auto gradient = gradient_of(0, 0);
+  for (std::uint64_t step = 0; step < 20000; ++step) {
+    aggregator->begin({.step = step});
+    for (std::size_t tensor = 0; tensor < kModel.size() - 1; ++tensor) {
+      void* const data[] = {gradient.data() + places.begin(tensor)};
+      aggregator->submit({.tensors = {&tensor, 1}, .data = data});
+    }
+    ASSERT_EQ(aggregator->finish().dense_bytes, 4 * places.begin(kModel.size() - 1)) << step;
+    aggregator->commit();
+  }
+}
+
 }  // namespace
 }  // namespace laconic::testing

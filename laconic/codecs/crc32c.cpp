@@ -38,10 +38,14 @@ std::uint32_t by_table(const std::uint8_t* p, std::size_t count, std::uint32_t c
 
 #if defined(__x86_64__)
 
-constexpr std::size_t kStride = 4096;  // bytes of each of the three streams
+// Bytes of each of the three streams: long ones, and short ones for what they leave of a block of
+// 16 KB, which is a quarter of it.
+constexpr std::size_t kLong = 4096, kShort = 256;
+using Shift = std::array<Table, 4>;
 
-// What running kStride zero bytes through a checksum does to it, a byte of the checksum at a time.
-constexpr std::array<Table, 4> make_shift() {
+// What running so many zero bytes, a power of two, through a checksum does to it, a byte of the
+// checksum at a time.
+constexpr Shift make_shift(std::size_t stride) {
   std::array<std::uint32_t, 32> columns{};
   for (unsigned bit = 0; bit < 32; ++bit) columns[bit] = 1U << bit;
   const auto apply = [](const std::array<std::uint32_t, 32>& matrix, std::uint32_t vector) {
@@ -52,36 +56,44 @@ constexpr std::array<Table, 4> make_shift() {
   };
   for (auto& column : columns)  // one zero byte
     for (int bit = 0; bit < 8; ++bit) column = (column >> 1) ^ (column & 1 ? kPolynomial : 0);
-  for (std::size_t bytes = 1; bytes < kStride; bytes *= 2) {  // squaring doubles the count
+  for (std::size_t bytes = 1; bytes < stride; bytes *= 2) {  // squaring doubles the count
     auto squared = columns;
     for (auto& column : squared) column = apply(columns, column);
     columns = squared;
   }
-  std::array<Table, 4> shift{};
+  Shift shift{};
   for (unsigned byte = 0; byte < 4; ++byte)
     for (std::uint32_t i = 0; i < 256; ++i) shift[byte][i] = apply(columns, i << (8 * byte));
   return shift;
 }
 
-const auto kShift = make_shift();
+const Shift kLongShift = make_shift(kLong), kShortShift = make_shift(kShort);
 
-std::uint32_t shifted(std::uint32_t crc) {
-  return kShift[0][crc & 255] ^ kShift[1][crc >> 8 & 255] ^ kShift[2][crc >> 16 & 255] ^
-         kShift[3][crc >> 24];
+std::uint32_t shifted(const Shift& by, std::uint32_t crc) {
+  return by[0][crc & 255] ^ by[1][crc >> 8 & 255] ^ by[2][crc >> 16 & 255] ^ by[3][crc >> 24];
+}
+
+// As many times three streams as there are.
+template <std::size_t stride>
+[[gnu::target("sse4.2")]] std::uint32_t by_streams(const std::uint8_t*& p, std::size_t& count,
+                                                   const Shift& by, std::uint32_t crc) {
+  for (; count >= 3 * stride; p += 3 * stride, count -= 3 * stride) {
+    std::uint64_t a = crc, b = 0, c = 0;
+    for (std::size_t i = 0; i < stride; i += 8) {
+      a = __builtin_ia32_crc32di(a, load<std::uint64_t>(p + i));
+      b = __builtin_ia32_crc32di(b, load<std::uint64_t>(p + stride + i));
+      c = __builtin_ia32_crc32di(c, load<std::uint64_t>(p + 2 * stride + i));
+    }
+    const auto ab = shifted(by, static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
+    crc = shifted(by, ab) ^ static_cast<std::uint32_t>(c);
+  }
+  return crc;
 }
 
 [[gnu::target("sse4.2")]] std::uint32_t by_instruction(const std::uint8_t* p, std::size_t count,
                                                        std::uint32_t crc) {
-  for (; count >= 3 * kStride; p += 3 * kStride, count -= 3 * kStride) {
-    std::uint64_t a = crc, b = 0, c = 0;
-    for (std::size_t i = 0; i < kStride; i += 8) {
-      a = __builtin_ia32_crc32di(a, load<std::uint64_t>(p + i));
-      b = __builtin_ia32_crc32di(b, load<std::uint64_t>(p + kStride + i));
-      c = __builtin_ia32_crc32di(c, load<std::uint64_t>(p + 2 * kStride + i));
-    }
-    const auto ab = shifted(static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
-    crc = shifted(ab) ^ static_cast<std::uint32_t>(c);
-  }
+  crc = by_streams<kLong>(p, count, kLongShift, crc);
+  crc = by_streams<kShort>(p, count, kShortShift, crc);
   std::uint64_t one = crc;
   for (; count >= 8; p += 8, count -= 8) one = __builtin_ia32_crc32di(one, load<std::uint64_t>(p));
   crc = static_cast<std::uint32_t>(one);

@@ -57,12 +57,16 @@ void Attempt::begin(const StepInfo& info, std::span<const std::size_t> tensors,
   try {
     plan_ = &exchange().plan_at(info.step);
     sent_.resize(plan_->layout.size());
-    submitted.begin(*plan_, tensors);
+    {
+      const std::lock_guard lock(common_.mutex);  // somebody may still ask after the last step's
+      submitted.begin(*plan_, tensors);
+    }
     common_.turn = this;
     exchange().begin(info_);
     fenced_ = exchange().wants_norm();
   } catch (...) {
     fail();
+    const std::lock_guard lock(common_.mutex);
     finished = true;
     throw;
   }

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -95,10 +96,13 @@ def require():
 
 
 class Hosts:
-    """Hosts 10.78.0.1, 10.78.0.2 and so on, each behind a link of this rate in both directions; 'none': unshaped."""
+    """Hosts 10.78.0.1, 10.78.0.2 and so on, each behind a link of this rate in both directions; 'none': unshaped.
+    'loopback': no hosts, but processes of this one, which needs no root."""
 
     def __init__(self, count, rate="none"):
-        bits_per_second(rate)
+        self.loopback = rate == "loopback"
+        if not self.loopback:
+            bits_per_second(rate)
         if not 1 <= count <= 200:
             raise Trouble(f"{count} hosts; allowed: 1 to 200")
         self.count, self.rate = count, rate
@@ -106,14 +110,16 @@ class Hosts:
         self._running = []
         self._prefix = f"{PREFIX}{os.getpid()}"
         self._folder = None
+        self.output = None  # the file into which rank 0 of the last run has written
         self.complaints = ""  # what rank 0 of the last run wrote to stderr
 
     def __enter__(self):
-        require()
-        sweep()
         try:
             self._folder = tempfile.mkdtemp(prefix="laconic-hosts-")
-            self._build()
+            if not self.loopback:
+                require()
+                sweep()
+                self._build()
         except BaseException:
             self.__exit__()
             raise
@@ -140,6 +146,8 @@ class Hosts:
 
     def shape(self, rate):
         """Gives all links another rate, also while something runs."""
+        if self.loopback:
+            raise Trouble("loopback has no rate; allowed: hosts")
         bits_per_second(rate)
         self.rate = rate
         switch = f"{self._prefix}-switch"
@@ -156,7 +164,9 @@ class Hosts:
                     raise Trouble(f"this kernel does not shape links: '{' '.join(command)}' says {done.stderr.strip()}")
 
     def sent(self, host):
-        """Bytes that a host has sent so far."""
+        """Bytes that a host has sent so far; on loopback nobody counts."""
+        if self.loopback:
+            return 0
         done = subprocess.run(
             ["ip", "netns", "exec", f"{self._prefix}-{host}", "cat", "/sys/class/net/eth0/statistics/tx_bytes"],
             capture_output=True, text=True, check=True)  # fmt: skip
@@ -167,14 +177,16 @@ class Hosts:
         return self._start(f"{self._prefix}-{host}", command, RANK=str(host), **more)
 
     def _start(self, where, command, RANK="0", **more):
-        environment = dict(
-            os.environ, RANK=RANK, WORLD_SIZE=str(self.count), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1",
-            MASTER_ADDR=f"{NETWORK}.1", MASTER_PORT="29511", GLOO_SOCKET_IFNAME="eth0",
-        )  # fmt: skip
+        environment = dict(os.environ, RANK=RANK, WORLD_SIZE=str(self.count), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+        if self.loopback:
+            environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self._port), GLOO_SOCKET_IFNAME="lo",
+                               LOCAL_RANK=RANK, LOCAL_WORLD_SIZE=str(self.count))  # fmt: skip
+        else:
+            environment.update(MASTER_ADDR=f"{NETWORK}.1", MASTER_PORT="29511", GLOO_SOCKET_IFNAME="eth0")
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             environment.setdefault(name, "1")
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", where, *command],
+            ["setpriv", "--pdeathsig", "KILL", *([] if self.loopback else ["ip", "netns", "exec", where]), *command],
             env=environment, start_new_session=True, **more)  # fmt: skip
         self._running.append(process)
         return process
@@ -195,8 +207,11 @@ exec ip netns exec "{self._prefix}-${{host#n}}" unshare --uts sh -c 'hostname "$
             "plm": "rsh", "plm_rsh_agent": agent, "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": f"{NETWORK}.0/24",
             "oob_tcp_if_include": f"{NETWORK}.0/24", "mpi_yield_when_idle": "1",
         }  # fmt: skip
-        words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-n", str(self.count)]
-        words += ["--host", ",".join(f"n{i}:1" for i in range(self.count)), "-x", "OMP_NUM_THREADS", "-x", "OPENBLAS_NUM_THREADS"]
+        words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-n", str(self.count), "-x", "OMP_NUM_THREADS"]
+        words += ["-x", "OPENBLAS_NUM_THREADS", "--oversubscribe"]
+        if self.loopback:
+            return self._start("", [*words, "--mca", "mpi_yield_when_idle", "1", *command], **more)
+        words += ["--host", ",".join(f"n{i}:1" for i in range(self.count))]
         for name, value in parameters.items():
             words += ["--mca", name, value]
         return self._start(f"{self._prefix}-switch", words + list(command), **more)
@@ -207,7 +222,11 @@ exec ip netns exec "{self._prefix}-${{host#n}}" unshare --uts sh -c 'hostname "$
         count = 1 if mpi else self.count
         out = [open(os.path.join(self._folder, f"out-{i}"), "w+") for i in range(count)]
         err = [open(os.path.join(self._folder, f"err-{i}"), "w+") for i in range(count)]
+        self.output = out[0].name
         begin = time.monotonic()
+        if self.loopback:
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                self._port = server.getsockname()[1]
         try:
             start = (lambda _, *a, **k: self.start_mpi(*a, **k)) if mpi else self.start
             processes = [start(i, command, stdout=out[i], stderr=err[i]) for i in range(count)]
@@ -294,7 +313,7 @@ def main():
         description="Runs a command on several hosts with shaped links, made of network namespaces.",
         usage="%(prog)s [options] -- COMMAND...")  # fmt: skip
     parser.add_argument("--hosts", type=int, default=4, help="how many (4)")
-    parser.add_argument("--rate", default="none", help="of every link, in both directions: 10mbit, 100mbit, 1gbit, ... or none (none)")
+    parser.add_argument("--rate", default="none", help="of every link, in both directions: 10mbit, 100mbit, 1gbit, ..., none; or loopback (none)")
     parser.add_argument("--then", action="append", default=[], metavar="SECONDS:RATE", help="another rate after so many seconds")
     parser.add_argument("--mpi", action="store_true", help="start the command by mpirun, one rank on each host")
     parser.add_argument("--timeout", type=float, default=0, help="seconds; 0: no limit")

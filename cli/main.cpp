@@ -85,7 +85,9 @@ const Command* wanted(int argc, char** argv) {
     if (word == "--cpu" || word == "--threads") {
       ++i;
     } else if (!word.starts_with("-")) {
-      return commands().find(word);
+      const std::string two = fmt::format("{} {}", word, i + 1 < argc ? argv[i + 1] : "");
+      const Command* below = commands().find(two);
+      return below ? below : commands().find(word);
     } else if (word == "-h" || word == "--help" || word == "--version") {
       return nullptr;
     }

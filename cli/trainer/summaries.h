@@ -8,5 +8,7 @@ inline constexpr const char* kTrainSummary = "Trains a model with several worker
 inline constexpr const char* kCompareSummary =
     "Trains the same model uncompressed and with each recipe; prints a table and writes "
     "report.html.";
+inline constexpr const char* kBenchTrainingSummary =
+    "Times steps of real training by several recipes, which take turns.";
 
 }  // namespace laconic::cli

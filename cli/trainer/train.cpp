@@ -6,12 +6,11 @@
 
 #include "cli/command.h"
 #include "cli/text.h"
-#include "cli/trainer/obstacle.h"
 #include "cli/trainer/options.h"
+#include "cli/trainer/processes.h"
 #include "cli/trainer/progress.h"
 #include "cli/trainer/summaries.h"
 #include "laconic/base/errors.h"
-#include "laconic/transports/launch.h"
 
 namespace laconic::cli {
 namespace {
@@ -102,81 +101,12 @@ void run_on(const Options& options, const trainer::Data& data, Transport* transp
   if (!options.json) print_result(options, result);
 }
 
-// Calls f and gives back what it threw, for the others to hear.
-template <class F>
-std::optional<Obstacle> obstacle_of(F f) {
-  try {
-    f();
-    return {};
-  } catch (const Error& error) {
-    return Obstacle{error.status(), error.what()};
-  } catch (const std::exception& error) {
-    return Obstacle{Status::system, error.what()};
-  }
-}
-
-void say(const Obstacle& obstacle) {
-  fmt::print(stderr, "laconic: {}\n", printable(obstacle.message));
-  std::fflush(nullptr);
-}
-
-// If some rank cannot go on, all hear of the first; rank 0 says it, and all end.
-void end_if_some_cannot(const std::optional<Obstacle>& mine, double timeout_seconds,
-                        Membership& among) {
-  const auto first = first_obstacle(mine, among.transport(), timeout_seconds);
-  if (!first) return;
-  if (among.transport().rank() == 0) say(*first);
-  among.end_together(static_cast<int>(first->status));
-}
-
-// What is wrong with the run all ranks find at the same time, and rank 0 says it.
-void end_if_found_by_all(const Obstacle& failure, Membership& among) {
-  constexpr double kTogether = 10;  // seconds
-  if (failure.status != Status::usage) return;
-  try {
-    end_if_some_cannot(failure, kTogether, among);
-  } catch (const Error&) {  // the others have not found it
-  }
-}
-
-// This process is one rank of several. What keeps one of them from starting may be wrong on its
-// machine alone. Later a rank that fails says why and ends all.
-void run_among(Options options, const Launch& launch) {
-  const auto among = launch.join(options.settings.timeout_seconds);
-  Transport& transport = among->transport();
-  trainer::Data data;
-  const auto obstacle = obstacle_of([&] { data = prepare(options, &transport); });
-  end_if_some_cannot(obstacle, options.settings.timeout_seconds, *among);
-  auto failure = obstacle_of([&] { run_on(options, data, &transport); });
-  if (!failure) return;
-  end_if_found_by_all(*failure, *among);
-  const std::string reason = failure->message;
-  if (transport.rank() != 0)
-    failure->message = fmt::format("rank {}: {}", transport.rank(), reason);
-  say(*failure);
-  among->end_all(static_cast<int>(failure->status), reason);
-}
-
-std::string launch_names() {
-  std::string names;
-  for (const Launch& launch : launches().all()) names += launch.name + " ";
-  return names;
-}
-
-std::string transport_help() {
-  std::string help = "threads";
-  for (const Launch& launch : launches().all()) help += ", or " + launch.name + ": " + launch.how;
-  return help;
-}
-
 void run(Options options) {
-  if (const Launch* launch = launches().find(options.transport))
-    return run_among(std::move(options), *launch);
-  if (options.transport != "threads")
-    throw UsageError("no transport '" + options.transport +
-                     "' to train on; known: " + launch_names() + "threads");
-  const trainer::Data data = prepare(options, nullptr);
-  run_on(options, data, nullptr);
+  trainer::Data data;
+  on_transport(
+      options.transport, options.settings.timeout_seconds,
+      [&](const Transport* transport) { data = prepare(options, transport); },
+      [&](Transport* transport) { run_on(options, data, transport); });
 }
 
 const RegisterCommand command{{

@@ -72,6 +72,11 @@ class Words(unittest.TestCase):
         self.assertEqual(hosts.bucket("100mbit"), (62500, 50))
         self.assertEqual(hosts.bucket("1gbit"), (256000, 20))
 
+    def test_on_loopback_there_are_processes_and_no_hosts(self):
+        with hosts.Hosts(2, "loopback") as two:
+            self.assertEqual(two.run(["sh", "-c", "echo $RANK of $WORLD_SIZE at $MASTER_ADDR"], 60), "0 of 2 at 127.0.0.1\n")
+            self.assertRaises(hosts.Trouble, two.shape, "10mbit")
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root to be nobody")
     def test_without_root_it_says_so(self):
         with open(PROGRAM) as file:  # its folder may be closed to nobody

@@ -40,6 +40,29 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
 
+class BenchTraining(TrainerTest):
+    FEW = ["--rounds", "2", "--steps", "2", "--warm", "1", *SMALL]
+
+    def test_variants_take_turns(self):
+        variants = ["alone", "dense", "natural exchange=sharded guard=report"]
+        words = [word for variant in variants for word in ("--variant", variant)]
+        lines = [json.loads(line) for line in self.ok("bench", "training", *words, *self.FEW, "--json").splitlines()]
+        self.assertEqual([(line["round"], line["variant"]) for line in lines], [(r, v) for r in (0, 1) for v in variants])
+        for line in lines:
+            self.assertEqual(len(line["step_seconds"]), 2)
+            self.assertGreaterEqual(line["seconds"], sum(line["step_seconds"]) * 0.99)
+            self.assertEqual(line["bytes"] == 0, line["variant"] == "alone")
+            self.assertEqual(line["lanes"], ["recipe"] * 2)
+        shown = self.ok("bench", "training", *words, *self.FEW)
+        self.assertRegex(shown, r"2 ranks x 16 images, 2 rounds of 2 steps, transport threads\n")
+        self.assertRegex(shown, r"\nalone +\d+\.\d +0\.0 +\d+ +0 +1\.000\n")
+
+    def test_what_is_no_variant_gets_a_sentence(self):
+        self.refused(2, "no recipe 'fast'", "bench", "training", "--variant", "fast", *self.FEW)
+        self.refused(2, "'speed=high' is not known; allowed: ", "bench", "training", "--variant", "dense speed=high", *self.FEW)
+        self.refused(2, "no guard 'maybe'", "bench", "training", "--variant", "natural guard=maybe", *self.FEW)
+
+
 class Train(TrainerTest):
     def test_leaves_metrics_checkpoint_and_model(self):
         shown = self.ok("train", "--recipe", "natural", "--steps", "20", *SMALL, "--out", self.out)

@@ -3,6 +3,7 @@
     sockets_train_test.py LACONIC
 """
 
+import json
 import os
 import signal
 import socket
@@ -82,6 +83,21 @@ class SocketsTrain(unittest.TestCase):
         printed = ends[0][1].replace(self.path("sockets"), "OUT")
         self.assertEqual(printed, threads.stdout.replace(self.path("threads"), "OUT"))
         self.assertEqual([stdout for _, stdout, _ in ends[1:]], [""] * (RANKS - 1))
+
+    def traffic(self, name):
+        with open(self.path(name, "metrics.jsonl")) as file:
+            return [json.loads(line)["traffic_bytes"] for line in file]
+
+    def test_a_guarded_run_is_replayed_byte_for_byte(self):
+        steps = ["--steps", "40", "--evaluate-every", "20", "--out"]
+        record = f"replay={self.path('first', 'guard.jsonl')}"
+        for guard, name in (("on", "first"), (record, "again")):
+            for code, _, stderr in ends_of(start_all("--guard", guard, *steps, self.path(name))):
+                self.assertEqual(code, 0, stderr)
+        with open(self.path("first", "guard.jsonl")) as file:
+            self.assertGreater(len(file.readlines()), 3)  # the recipe's own, and probes at least
+        self.assertEqual(self.model("again"), self.model("first"))
+        self.assertEqual(self.traffic("again"), self.traffic("first"))
 
     def test_a_wrong_argument_is_said_once(self):
         ends = ends_of(start_all("--steps", "2", "--lr", "-1"))

@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""Measures training on hosts with shaped links, and writes the record of it in docs/performance.md.
+
+    bench/record.py                        all that is missing, then the tables and plots; hours
+    bench/record.py shaped guard           some parts of it: shaped, guard, change, loss, growth
+    bench/record.py shaped --for 100       no cell begins that would end later than 100 seconds from now
+    bench/record.py --cells '*100mbit*'    cells whose names fit
+    bench/record.py --list                 what is there and what is missing
+    bench/record.py --write                only the page, from what is there
+
+A cell is one run of some processes, its result a file in build/record: whatever is there is not measured again, so a run that was
+interrupted goes on where it was. Needs root for shaped hosts (bench/hosts.py) and a release build.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import sys
+import time
+
+import hosts as shaped
+import record_page
+from record_cells import PARTS, cells_of
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+
+
+def folder_of(options):
+    os.makedirs(options.folder, exist_ok=True)
+    return options.folder
+
+
+def path_of(options, cell):
+    return os.path.join(folder_of(options), cell.name.replace("/", "--") + ".json")
+
+
+def measured(options, cells):
+    """What is there, by the cell's name."""
+    results = {}
+    for cell in cells:
+        if os.path.exists(path_of(options, cell)):
+            with open(path_of(options, cell)) as file:
+                results[cell.name] = json.load(file)
+    return results
+
+
+def measure(options, cell):
+    result = cell.run(options.program)
+    result["at"] = time.strftime("%Y-%m-%d")
+    part = path_of(options, cell) + ".part"
+    with open(part, "w") as file:
+        json.dump(result, file)
+    os.replace(part, path_of(options, cell))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"of {' '.join(PARTS)}; all if none is named")
+    parser.add_argument("--cells", default="*", metavar="PATTERN", help="of cells' names, as in '*100mbit*'")
+    parser.add_argument("--for", dest="seconds", type=float, default=0, help="seconds in which all must have ended; 0: no limit")
+    parser.add_argument("--list", action="store_true", help="what is there and what is missing")
+    parser.add_argument("--write", action="store_true", help="only write the page")
+    parser.add_argument("--folder", default=os.path.join(ROOT, "build", "record"), help="of results (build/record)")
+    parser.add_argument("--program", default=os.path.join(ROOT, "build", "release", "cli", "laconic"))
+    options = parser.parse_args()
+    for part in options.parts:
+        if part not in PARTS:
+            parser.error(f"no part '{part}'; known: {' '.join(PARTS)}")
+    shaped.stop_on_signals()
+    begin = time.monotonic()
+    cells = [cell for cell in cells_of(options.parts or PARTS) if fnmatch.fnmatch(cell.name, options.cells)]
+    missing = [cell for cell in cells if not os.path.exists(path_of(options, cell))]
+    if options.list:
+        for cell in cells:
+            print(f"{'missing' if cell in missing else 'there':8} {cell.seconds:5.0f} s  {cell.name}")
+        return 0
+    try:
+        for cell in [] if options.write else missing:
+            if options.seconds and time.monotonic() - begin + cell.seconds > options.seconds:
+                continue
+            print(f"{cell.name}", file=sys.stderr, flush=True)
+            measure(options, cell)
+            missing = [other for other in missing if other is not cell]
+    except shaped.Trouble as trouble:
+        print(f"record: {trouble}", file=sys.stderr)
+        return 1
+    print(f"record: {len(cells) - len(missing)} of {len(cells)} cells are there", file=sys.stderr)
+    if options.write or not missing:
+        record_page.write(measured(options, cells_of(PARTS)), options.program)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""What bench/record.py measures: each cell is one run, and what it gives is JSON."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import tempfile
+import typing
+
+import hosts as shaped
+
+HOSTS, BATCH = 4, 64  # a global batch of 256
+BF16 = "op=half:bf16 exchange=sharded"
+# What is shown on every link: no communication at all, the two baselines, and eight recipes.
+SHAPED = ["alone", "dense", BF16, "natural-sharded", "natural-entropy exchange=sharded", "grid", "qsgd", "topk-natural", "stc", "powersgd",
+          "signsgd-ef"]  # fmt: skip
+# Steps of a turn, so that a round of all of them takes some seconds.
+STEPS = {"10mbit": 2, "100mbit": 4, "1gbit": 6, "none": 6}
+# Recipes in which all ranks step together: those that the guard is for.
+GUARDED = ["half", "natural", "natural-8", "natural-entropy", "natural-feedback", "natural-sharded", "natural-bidirectional",
+           "natural-dithering", "grid", "terngrad", "qsgd", "signsgd-ef", "topk-natural", "dgc", "gmc", "threshold", "adaptive", "randomk",
+           "spardl", "stc", "sbc1", "powersgd"]  # fmt: skip
+GUARDED_AT_ONCE = 6
+PAIRS = 15
+SHAPED_GUARDED = ["natural", "grid", "qsgd", "topk-natural"]
+LOSS_STEPS = 234  # one pass over the images
+PARTS = ("shaped", "guard", "change", "loss", "growth")
+
+
+@dataclasses.dataclass
+class Cell:
+    name: str
+    seconds: float  # what it takes, about
+    run: typing.Callable[[str], dict]
+
+
+def turns(program, rate, transport, variants, rounds, steps, seconds, warm=3, meanwhile=None):
+    """`laconic bench training` on hosts with such links: its lines."""
+    words = [program, "bench", "training", "--transport", transport, "--batch", str(BATCH), "--json", "--rounds", str(rounds)]
+    words += ["--steps", str(steps), "--warm", str(warm), "--seconds", str(seconds)]
+    for variant in variants:
+        words += ["--variant", variant]
+    with shaped.Hosts(HOSTS, rate) as hosts:
+        watch = None
+        if meanwhile:
+            def watch(_):
+                meanwhile(hosts)
+        said = hosts.run(words, timeout=seconds * 3 + 120, mpi=transport == "mpi", meanwhile=watch)
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
+
+def columns(lines):
+    """By variant: of every turn seconds, exposed seconds and bytes of a step; lanes and decisions of all steps."""
+    by_variant = {}
+    for line in lines:
+        row = by_variant.setdefault(line["variant"], {"seconds": [], "exposed": [], "kernels": [], "bytes": [], "lanes": {}, "decisions": []})
+        for key, of in (("seconds", "seconds"), ("exposed", "exposed_seconds"), ("kernels", "kernel_seconds"), ("bytes", "bytes")):
+            row[key].append(line[of] / line["steps"])
+        for lane in line["lanes"]:
+            row["lanes"][lane] = row["lanes"].get(lane, 0) + 1
+        row["decisions"] += [json.loads(decision) for decision in line["decisions"]]
+    return by_variant
+
+
+def shaped_cell(transport, rate):
+    def run(program):
+        return columns(turns(program, rate, transport, SHAPED, 99, STEPS[rate], seconds, warm=2))
+
+    seconds = {"10mbit": 75}.get(rate, 32)
+    return Cell(f"shaped/{transport}/{rate}", 1.3 * seconds + 5, run)
+
+
+def loopback_cell(transport, recipes):
+    def run(program):
+        variants = ["dense"] + [f"{recipe} guard=on" for recipe in recipes]
+        return columns(turns(program, "loopback", transport, variants, PAIRS, 8, 0, warm=30))
+
+    return Cell(f"guard/{transport}/loopback/{'+'.join(recipes)}", 8 + 9 * len(recipes), run)
+
+
+def guard_cell(rate, recipe):
+    def run(program):
+        variants = ["dense", recipe, f"{recipe} guard=on"]
+        return columns(turns(program, rate, "sockets", variants, 99, {"10mbit": 2}.get(rate, 8), seconds, warm=24))
+
+    seconds = {"10mbit": 60}.get(rate, 25)
+    return Cell(f"guard/sockets/{rate}/{recipe}", {"10mbit": 110}.get(rate, 45), run)
+
+
+def change_cell(recipe, steps=60):
+    """100 Mbit/s, then 1 Gbit/s, then 10 Mbit/s: what each step took and by which lane, and when links changed."""
+
+    def run(program):
+        rates, seen = ["1gbit", "10mbit"], []
+
+        def meanwhile(hosts):
+            with open(hosts.output) as file:
+                done = file.read().count("\n")
+            if rates and done >= steps * (3 - len(rates)):
+                seen.append([done, rates[0]])
+                hosts.shape(rates.pop(0))
+
+        lines = turns(program, "100mbit", "sockets", [f"{recipe} guard=on"], 3 * steps, 1, 0, meanwhile=meanwhile)
+        return {"changes": seen, "seconds": [line["seconds"] for line in lines], "lanes": [line["lanes"][0] for line in lines],
+                "decisions": [json.loads(d) for line in lines for d in line["decisions"]]}  # fmt: skip
+
+    return Cell(f"change/{recipe}", 110, run)
+
+
+def loss_cell(rate, variant):
+    """One pass over the images with evaluations: what the loss was after so many seconds of training."""
+
+    def run(program):
+        recipe, *more = variant.split()
+        words = [program, "train", "--transport", "sockets", "--batch", str(BATCH), "--steps", str(LOSS_STEPS), "--evaluate-every", "18"]
+        words += ["--json"]
+        if variant == BF16:
+            words += ["--op", "half:bf16", "--exchange", "sharded"]
+        else:
+            words += ["--recipe", recipe]
+        words += [word for option in more if option.startswith("guard=") for word in ("--guard", option[6:])]
+        with shaped.Hosts(HOSTS, rate) as hosts:
+            said = hosts.run(words, timeout=1800)
+        points = []
+        for line in said.splitlines():
+            if not line.startswith("{"):
+                continue
+            e = json.loads(line)
+            seconds = e["seconds"]["compute"] + e["exposed_seconds"] + e["seconds"]["update"]
+            points.append([e["step"], seconds, e["test_loss"], e["accuracy"]])
+        return {"points": points}
+
+    slow = {"10mbit": 2.4, "100mbit": 0.3}.get(rate, 0.2) if variant == "dense" else {"10mbit": 0.5}.get(rate, 0.2)
+    return Cell(f"loss/{rate}/{variant}", 10 + LOSS_STEPS * slow, run)
+
+
+GROWN = ["dense identity none", "sharded natural none", "gather topk:0.01 feedback", "sharded topk:0.01 feedback"]
+
+
+def growth_cell(count, ranks):
+    """Processor seconds of a step without a network, and the most memory that the process had, by model size and ranks."""
+
+    def run(program):
+        rows = []
+        for method in GROWN:
+            words = [program, "bench", "step", "--count", str(count), "--ranks", str(ranks), "--repeats", "3", "--method", method, "--json"]
+            with tempfile.NamedTemporaryFile("r") as memory:
+                script = ("import json,resource,subprocess,sys;subprocess.run(sys.argv[2:],check=True);"
+                          "open(sys.argv[1],'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))")  # fmt: skip
+                said = subprocess.run(["/usr/bin/python3", "-c", script, memory.name, *words], check=True, capture_output=True, text=True)
+                peak = int(memory.read()) * 1024
+            rows.append({**json.loads(said.stdout)["methods"][0], "method": method, "peak_bytes": peak})
+        return {"count": count, "ranks": ranks, "methods": rows}
+
+    return Cell(f"growth/{count}x{ranks}", 5 + count * ranks / 4e6, run)
+
+
+def cells_of(parts):
+    cells = []
+    if "shaped" in parts:
+        cells += [shaped_cell(transport, rate) for rate in reversed(shaped.RATES) for transport in ("sockets", "mpi")]
+    if "guard" in parts:
+        groups = [GUARDED[i : i + GUARDED_AT_ONCE] for i in range(0, len(GUARDED), GUARDED_AT_ONCE)]
+        cells += [loopback_cell("sockets", group) for group in groups]
+        cells += [guard_cell(rate, recipe) for recipe in SHAPED_GUARDED for rate in ("1gbit", "100mbit", "10mbit")]
+    if "change" in parts:
+        cells += [change_cell(recipe) for recipe in ("qsgd", "topk-natural")]
+    if "loss" in parts:
+        cells += [loss_cell(rate, variant) for rate in ("100mbit", "10mbit") for variant in ["dense", BF16, *SHAPED[3:], "grid guard=on"]]
+    if "growth" in parts:
+        cells += [growth_cell(count, 4) for count in (1_000_000, 4_000_000, 16_000_000, 64_000_000)]
+        cells += [growth_cell(1_000_000, ranks) for ranks in (2, 8, 16, 32, 64)]
+    return cells

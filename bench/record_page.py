@@ -1,0 +1,248 @@
+"""Writes what bench/record.py has measured: tables between marks in docs/performance.md, and plots beside it."""
+
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+
+import hosts as shaped
+from record_cells import BATCH, BF16, HOSTS, LOSS_STEPS, SHAPED
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+PAGE = os.path.join(ROOT, "docs", "performance.md")
+NAMES = {BF16: "bf16, sharded", "alone": "no communication", "natural-entropy exchange=sharded": "natural-entropy, sharded"}
+LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "unshaped"}
+LATENCY = "150us"  # of these hosts, which the planner is told
+median = statistics.median
+
+
+def named(variant):
+    guarded = " guard=on"
+    if variant.endswith(guarded):
+        return named(variant.removesuffix(guarded)) + ", guard"
+    return NAMES.get(variant, variant)
+
+
+def table(head, rows):
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def gains(rows, variant, against="dense"):
+    """How many times as fast, round by round."""
+    return [a / b for a, b in zip(rows[against]["seconds"], rows[variant]["seconds"])]
+
+
+def interval(values):
+    """Bounds of the median that hold with at least 95 %, by the binomial distribution."""
+    ordered, n, k, below = sorted(values), len(values), 0, 0.0
+    while k < n // 2 and below + math.comb(n, k) / 2**n <= 0.025:
+        below += math.comb(n, k) / 2**n
+        k += 1
+    return ordered[max(0, k - 1)], ordered[n - 1 - max(0, k - 1)]
+
+
+def with_interval(values):
+    low, high = interval(values)
+    return f"{median(values):.3f} ({low:.3f} to {high:.3f})"
+
+
+def links_of(results, part, transport):
+    rates = [rate for rate in shaped.RATES if f"{part}/{transport}/{rate}" in results]
+    return [(rate, {k: v for k, v in results[f"{part}/{transport}/{rate}"].items() if k != "at"}) for rate in rates]
+
+
+def where_not(results):
+    said = []
+    for transport in ("sockets", "mpi"):
+        for rate, rows in links_of(results, "shaped", transport):
+            slow = [named(v) for v in rows if v not in ("alone", "dense") and median(gains(rows, v)) < 1]
+            if slow:
+                said.append(f"{LINKS[rate]} over {transport}: {', '.join(slow)}")
+    yield ("**Where compression does not pay.** Slower than dense in the middle of all rounds: " + "; ".join(said) + "."
+           if said else "No recipe here was slower than dense in the middle of all rounds.")  # fmt: skip
+
+
+def shaped_tables(results):
+    for transport in ("sockets", "mpi"):
+        links = links_of(results, "shaped", transport)
+        if not links:
+            continue
+        rounds = ", ".join(f"{len(rows['dense']['seconds'])} at {LINKS[rate]}" for rate, rows in links)
+        yield f"Over `{transport}`: ms per step / exposed ms / times dense's samples per second. Rounds: {rounds}."
+        yield ""
+
+        def row(variant):
+            yield named(variant)
+            for _, rows in links:
+                of = rows[variant]
+                yield (f"{1e3 * median(of['seconds']):.1f} / {1e3 * median(of['exposed']):.1f} / {median(gains(rows, variant)):.2f}")
+            yield f"{median(links[-1][1][variant]['bytes']):,.0f}"
+
+        variants = [v for v in SHAPED if all(v in rows for _, rows in links)]
+        yield from table(["", *(LINKS[rate] for rate, _ in links), "bytes per step and rank"], (list(row(v)) for v in variants))
+        yield ""
+    yield "![ms per step](record-shaped.svg)"
+
+
+def guard_tables(results):
+    rows = []
+    for name, cell in results.items():
+        if name.startswith("guard/sockets/loopback/"):
+            for variant in cell:
+                if variant not in ("at", "dense"):
+                    lanes = ", ".join(f"{lane} {count}" for lane, count in cell[variant]["lanes"].items())
+                    rows.append([named(variant), str(len(cell[variant]["seconds"])), with_interval(gains(cell, variant)), lanes])
+    if rows:
+        yield "Loopback, 4 processes on this machine, samples per second with the guard over dense's (median of pairs, 95 %):"
+        yield ""
+        yield from table(["", "pairs", "times dense", "steps by lane"], rows)
+        yield ""
+    rows = []
+    for name, cell in results.items():
+        found = re.fullmatch(r"guard/sockets/(\w+bit)/(.+)", name)
+        if found:
+            plain, guarded = found[2], f"{found[2]} guard=on"
+            better = [min(a, b) / c for a, b, c in zip(cell["dense"]["seconds"], cell[plain]["seconds"], cell[guarded]["seconds"])]
+            rows.append([LINKS[found[1]], plain, *(f"{1e3 * median(cell[v]['seconds']):.1f}" for v in ("dense", plain, guarded)),
+                         with_interval(better), ", ".join(f"{k} {v}" for k, v in cell[guarded]["lanes"].items())])  # fmt: skip
+    if rows:
+        yield "Shaped links: ms per step; *of the better*: the shorter step of the two in the same round, over that with the guard."
+        yield ""
+        yield from table(["link", "recipe", "dense", "recipe alone", "with the guard", "of the better", "steps by lane"], rows)
+        yield ""
+
+
+def change_tables(results):
+    for name, cell in results.items():
+        if not name.startswith("change/"):
+            continue
+        begins = [0, *(done for done, _ in cell["changes"]), len(cell["lanes"])]
+        rows = []
+        for i, rate in enumerate(["100mbit", *(rate for _, rate in cell["changes"])]):
+            lanes, seconds = cell["lanes"][begins[i] : begins[i + 1]], cell["seconds"][begins[i] : begins[i + 1]]
+            settled = next(k for k in range(len(lanes)) if set(lanes[k:]) == {lanes[-1]})
+            rows.append([LINKS[rate], str(len(lanes)), lanes[-1], str(settled), f"{1e3 * median(seconds[settled:]):.1f}"])
+        yield f"`{name.removeprefix('change/')}` while links change:"
+        yield ""
+        yield from table(["link", "steps", "last lane", "steps until it was taken for good", "ms per step then"], rows)
+        yield ""
+
+
+def loss_tables(results):
+    for rate in shaped.RATES:
+        cells = {name.split("/", 2)[2]: cell["points"] for name, cell in results.items() if name.startswith(f"loss/{rate}/")}
+        if "dense" not in cells:
+            continue
+        goal = cells["dense"][-1][2]
+        dense = cells["dense"][-1][1]
+
+        def row(variant):
+            points = cells[variant]
+            there = next((p for p in points if p[2] <= goal), None)
+            last = points[-1]
+            return [named(variant), f"{there[1]:.1f}" if there else "not reached", f"{dense / there[1]:.2f}" if there else "",
+                    f"{last[1]:.1f}", f"{last[2]:.4f}", f"{100 * last[3]:.1f} %"]  # fmt: skip
+
+        yield (f"{LINKS[rate]}, {LOSS_STEPS} steps each: seconds of training to a test loss of {goal:.4f}, which dense reaches after all of them. "
+               "Evaluated every 18 steps; one seed.")  # fmt: skip
+        yield ""
+        yield from table(["", "seconds", "times dense", "all steps, s", "last loss", "accuracy"], (row(v) for v in cells))
+        yield ""
+
+
+def plan_table(results, program):
+    """Foreseen by `laconic plan` from the time that a step without communication takes here, and measured."""
+    wanted = {"dense": "dense", "natural-sharded": "natural-sharded", "grid": "grid", "qsgd": "qsgd", "topk-natural": "topk-natural", "stc": "stc",
+              "powersgd": "powersgd", "signsgd-ef": "signsgd-ef"}  # fmt: skip
+    columns = [(rate, rows) for rate, rows in links_of(results, "shaped", "sockets") if rate != "none"]
+    if not columns:
+        return
+    foreseen = {}
+    for rate, rows in columns:
+        words = [program, "plan", "--model", "lenet5", "--workers", str(HOSTS), "--link", f"{rate},{LATENCY}", "--json", "--recipes", ",".join(wanted)]
+        words += ["--compute", f"{median(rows['alone']['seconds']):.4f}"]
+        said = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        foreseen[rate] = {row["recipe"]["name"] if isinstance(row["recipe"], dict) else row["recipe"]: row for row in said["recipes"]}
+    worst = 0
+
+    def row(variant):
+        nonlocal worst
+        cells = [variant]
+        for rate, rows in columns:
+            expected, real = foreseen[rate][variant]["step_seconds"], median(rows[variant]["seconds"])
+            worst = max(worst, abs(expected / real - 1))
+            cells.append(f"{1e3 * expected:.1f} / {1e3 * real:.1f} ({expected / real:.2f})")
+        return cells
+
+    rows = [row(v) for v in wanted]
+    yield f"ms of a step foreseen / measured over sockets (their ratio); the worst is off by {100 * worst:.0f} %."
+    yield ""
+    yield from table(["", *(LINKS[rate] for rate, _ in columns)], rows)
+
+
+def growth_tables(results):
+    cells = sorted((c for name, c in results.items() if name.startswith("growth/")), key=lambda c: (c["ranks"] != 4, c["ranks"], c["count"]))
+    if not cells:
+        return
+    yield "Processor ms of one rank for a step without a network, and the most memory that the process with all ranks had:"
+    yield ""
+    methods = [row["method"] for row in cells[0]["methods"]]
+    rows = [[f"{c['count'] / 1e6:g} million x {c['ranks']}", *(f"{1e3 * row['step_seconds']:.2f} (peak {row['peak_bytes'] / 1e6:.0f} MB)" for row in c["methods"])] for c in cells]
+    yield from table(["entries x ranks", *methods], rows)
+
+
+def plot(results):
+    """Bars of ms per step, by link, in logarithms: the svg."""
+    links = links_of(results, "shaped", "sockets")
+    if not links:
+        return
+    left, wide, high, gap = 190, 620, 13, 26
+    tops = [rows["dense"]["seconds"] for _, rows in links]
+    low, most = 20, 1e3 * max(max(top) for top in tops) * 1.3
+
+    def x(ms):
+        return left + wide * (math.log(max(ms, low)) - math.log(low)) / (math.log(most) - math.log(low))
+
+    parts, y = [], 10
+    for rate, rows in links:
+        parts.append(f'<text x="4" y="{y + 12}" font-weight="bold">{LINKS[rate]}</text>')
+        y += 20
+        for variant in rows:
+            ms = 1e3 * median(rows[variant]["seconds"])
+            hidden = ms - 1e3 * median(rows[variant]["exposed"])
+            parts.append(f'<text x="{left - 6}" y="{y + 10}" text-anchor="end">{named(variant)}</text>')
+            parts.append(f'<rect x="{left}" y="{y}" width="{x(ms) - left:.1f}" height="{high - 2}" fill="#e07b00"/>')
+            parts.append(f'<rect x="{left}" y="{y}" width="{max(0, x(hidden) - left):.1f}" height="{high - 2}" fill="#0062bd"/>')
+            parts.append(f'<text x="{x(ms) + 4:.1f}" y="{y + 10}">{ms:.0f}</text>')
+            y += high
+        y += gap - 14
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + wide + 50} {y + 20}" font-family="sans-serif" font-size="11" fill="#59626d">'
+    foot = f'<text x="{left}" y="{y + 12}">ms per step, logarithmic; orange: exposed communication</text></svg>'
+    with open(os.path.join(ROOT, "docs", "record-shaped.svg"), "w") as file:
+        file.write("\n".join([head, *parts, foot]) + "\n")
+
+
+def what_was_run(results):
+    yield (f"{HOSTS} hosts (network namespaces on one machine of {os.cpu_count()} cores), LeNet-5, global batch {HOSTS * BATCH}, "
+           f"`bench/record.py` with {len(results)} cells measured: {', '.join(f'`{name}`' for name in results)}.")  # fmt: skip
+
+
+def write(results, program):
+    tables = {"where-not": where_not(results), "shaped": shaped_tables(results), "guard": guard_tables(results), "change": change_tables(results),
+              "loss": loss_tables(results), "plan": plan_table(results, program), "growth": growth_tables(results), "run": what_was_run(results)}  # fmt: skip
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    for name, lines in tables.items():
+        begin, end = f"<!-- record {name} -->\n", f"<!-- end record {name} -->"
+        if begin not in page or end not in page:
+            raise shaped.Trouble(f"docs/performance.md has no place for '{name}'")
+        text = "\n".join(lines).strip() or "Not measured yet."
+        page = page[: page.index(begin) + len(begin)] + text + "\n" + page[page.index(end) :]
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(page)
+    plot(results)

@@ -46,15 +46,62 @@ std::size_t max_size(std::size_t kept, const IndexSpace& space) {
   return std::max(largest_of(kept, space), largest_of(fewest, space));
 }
 
+// Joins codes, and stores a word where the stream ends: everything is in registers, and what the
+// next codes wait for is only how many bits these have.
+class Writer {
+ public:
+  explicit Writer(std::uint8_t* to) : to_(to) {}
+
+  void put(Rice::Code code) {
+    word_ |= code.bits << used_;
+    used_ += code.length;
+    store(to_, word_);
+    to_ += used_ / 8;
+    word_ >>= used_ / 8 * 8;
+    used_ %= 8;
+  }
+
+  static Rice::Code joined(Rice::Code a, Rice::Code b) {
+    return {a.bits | b.bits << (a.length % 64), a.length + b.length};
+  }
+
+ private:
+  std::uint8_t* to_;
+  std::uint64_t word_ = 0;
+  unsigned used_ = 0;  // bits of it; below 8 between calls
+};
+
+// Four codes at a time where they fit a word, which all but escapes usually do.
 void write(std::span<const std::uint32_t> positions, const IndexSpace& space, Buffer& out) {
-  const Rice code = code_for(positions.size(), space);
-  BitWriter bits(out);
-  for_gaps(positions, [&](std::uint32_t gap) { code.put(gap, bits); });
-  bits.finish();
+  const Rice rice = code_for(positions.size(), space);
+  const std::size_t bytes = size(positions, space), start = out.size();
+  Writer writer(out.grow(bytes + sizeof(std::uint64_t)));
+  std::uint32_t before = ~0U;  // so that the first gap is the first position
+  const auto next = [&](std::size_t j) {
+    const std::uint32_t gap = positions[j] - before - 1;
+    before = positions[j];
+    return rice.code(gap);
+  };
+  std::size_t j = 0;
+  for (; j + 4 <= positions.size(); j += 4) {
+    const Rice::Code a = next(j), b = next(j + 1), c = next(j + 2), d = next(j + 3);
+    const Rice::Code ab = Writer::joined(a, b), cd = Writer::joined(c, d);
+    if (ab.length + cd.length <= Rice::kLongest) {
+      writer.put(Writer::joined(ab, cd));
+    } else if (std::max(ab.length, cd.length) <= Rice::kLongest) {
+      writer.put(ab);
+      writer.put(cd);
+    } else {
+      for (const Rice::Code& code : {a, b, c, d}) writer.put(code);
+    }
+  }
+  for (; j < positions.size(); ++j) writer.put(next(j));
+  out.truncate(start + bytes);
 }
 
-// One position after the other from a stream of bits, two codes to a load: what the next load waits
-// for is only where the codes end. Escapes and the last few bytes go through the checked reader.
+// One position after the other from a stream of bits, four codes to a load: what the next load
+// waits for is only where the codes end. Escapes and the last few bytes go through the checked
+// reader.
 class Reader {
  public:
   Reader(ByteView bytes, const Rice& code) : bytes_(bytes), code_(code) {}
@@ -68,22 +115,8 @@ class Reader {
     };
     std::uint32_t *to = positions.data(), *const end = to + positions.size();
     while (to < end) {
-      if (at_ / 8 + sizeof(std::uint64_t) > bytes_.size()) {
-        take(*to++, slowly());
-        continue;
-      }
-      const std::uint64_t word = load<std::uint64_t>(bytes_.data() + at_ / 8) >> at_ % 8;
-      const Rice::Short first = code_.peek(word);
-      if (first.length > kSure) {
-        take(*to++, slowly());
-        continue;
-      }
-      take(*to++, first.value);
-      at_ += first.length;
-      const Rice::Short second = code_.peek(word >> first.length);
-      if (to == end || first.length + second.length > kSure) continue;
-      take(*to++, second.value);
-      at_ += second.length;
+      to += read_fast(count, {to, end}, next);
+      if (to < end) take(*to++, slowly());
     }
   }
 
@@ -92,6 +125,40 @@ class Reader {
 
  private:
   static constexpr unsigned kSure = 57;  // bits of a word that is loaded from the middle of a byte
+
+  // Positions up to the first code that needs care; `next` is one above the last position.
+  std::size_t read_fast(std::size_t count, std::span<std::uint32_t> positions,
+                        std::uint64_t& next) {
+    const Rice code = code_;
+    const std::uint8_t* const bytes = bytes_.data();
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    const std::uint64_t last = bytes_.size() < kWord ? 0 : 8ULL * (bytes_.size() - kWord) + 8;
+    std::uint64_t at = at_, above = next;
+    std::size_t j = 0;
+    while (j + 4 <= positions.size() && at < last) {
+      const std::uint64_t word = load<std::uint64_t>(bytes + at / 8) >> at % 8;
+      const Rice::Short a = code.peek(word);
+      const Rice::Short b = code.peek(word >> a.length % 64);
+      const unsigned two = a.length + b.length;
+      const Rice::Short c = code.peek(word >> two % 64);
+      const Rice::Short d = code.peek(word >> (two + c.length) % 64);
+      const unsigned four = two + c.length + d.length;
+      const std::uint64_t p = above + a.value, q = p + 1 + b.value, r = q + 1 + c.value;
+      const std::uint64_t s = r + 1 + d.value;
+      if (s >= count || two > kSure) break;
+      positions[j] = static_cast<std::uint32_t>(p);
+      positions[j + 1] = static_cast<std::uint32_t>(q);
+      positions[j + 2] = static_cast<std::uint32_t>(r);
+      positions[j + 3] = static_cast<std::uint32_t>(s);
+      const bool all = four <= kSure;
+      above = (all ? s : q) + 1;
+      at += all ? four : two;
+      j += all ? 4 : 2;
+    }
+    at_ = at;
+    next = above;
+    return j;
+  }
 
   BitReader from_here() const {
     BitReader bits(bytes_.subspan(static_cast<std::size_t>(at_ / 8)));

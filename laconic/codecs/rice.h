@@ -30,11 +30,22 @@ class Rice {
     return ones < kEscape ? ones + 1 + bits_ : kEscape + wide_;
   }
 
-  void put(std::uint32_t value, BitWriter& out) const {
+  // The code of a value, first bit lowest.
+  struct Code {
+    std::uint64_t bits;
+    unsigned length;  // up to kLongest
+  };
+  static constexpr unsigned kLongest = kEscape + 32;
+  Code code(std::uint32_t value) const {
     const std::uint32_t ones = value >> bits_;
-    if (ones >= kEscape) return put_escaped(value, out);
+    if (ones >= kEscape) return {std::uint64_t{value} << kEscape | kEscaped, kEscape + wide_};
     const std::uint64_t low = reversed(value & low_mask(), bits_);
-    out.put(low << (ones + 1) | ((1U << ones) - 1), ones + 1 + bits_);
+    return {low << (ones + 1) | ((1U << ones) - 1), ones + 1 + bits_};
+  }
+
+  void put(std::uint32_t value, BitWriter& out) const {
+    const Code code = this->code(value);
+    out.put(code.bits, code.length);
   }
 
   // The code that a word of the stream begins with, if it is none longer than the word's bits: an
@@ -61,6 +72,8 @@ class Rice {
   }
 
  private:
+  static constexpr std::uint32_t kEscaped = (1U << kEscape) - 1;
+
   std::uint32_t low_mask() const { return (1U << bits_) - 1; }
 
   std::uint32_t checked(std::uint64_t value) const {
@@ -68,11 +81,6 @@ class Rice {
       throw DataError("a Rice code is of " + std::to_string(value) +
                       ", but the largest number is " + std::to_string(largest_));
     return static_cast<std::uint32_t>(value);
-  }
-
-  void put_escaped(std::uint32_t value, BitWriter& out) const {
-    out.put((1U << kEscape) - 1, kEscape);
-    out.put(value, wide_);
   }
 
   std::uint32_t get_escaped(BitReader& in) const {

@@ -7,12 +7,15 @@
 #include <type_traits>
 
 #include "laconic/kernels/groups.h"
+#include "laconic/kernels/ones.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/collect.cpp"
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "laconic/kernels/ones-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
@@ -36,9 +39,33 @@ struct Found {
   std::uint32_t largest;
 };
 
+// Which of some groups' entries are large, a word each; bit g of `any` is set where word g is not
+// 0.
+inline constexpr std::size_t kGroups = 64;
+struct Reached {
+  std::uint64_t words[kGroups];
+  std::uint64_t any = 0;
+};
+
+// Writes the positions of all bits. Where few words have any, only those are looked at.
+HWY_INLINE std::uint32_t* put_positions(const Reached& reached, std::size_t groups,
+                                        std::uint32_t at, std::uint32_t* to) {
+  const auto put = [&](std::size_t g) HWY_ATTR {
+    to = put_ones(reached.words[g], at + static_cast<std::uint32_t>(kGroup * g), to);
+  };
+  if (static_cast<std::size_t>(std::popcount(reached.any)) > groups / 4) {
+    for (std::size_t g = 0; g < groups; ++g) put(g);
+  } else {
+    for (std::uint64_t any = reached.any; any != 0; any &= any - 1)
+      put(static_cast<std::size_t>(std::countr_zero(any)));
+  }
+  return to;
+}
+
 // Whole vectors, from entry `from` up to `to`: entries of at least `above` as signed integers, and
 // negative ones of at least `below`, which has the sign bit. The compares of 64 entries are one
-// word, walked from bit to bit.
+// word; positions are made of these words, and values of positions, while the entries are in the
+// first-level cache.
 template <bool kKept, bool kLeft, bool kStreamed>
 HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, const Leaving left,
                          float factor, std::int32_t above, std::int32_t below, std::uint32_t base,
@@ -52,29 +79,46 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
   const auto zero = hn::Zero(d), magnitude = hn::Set(d, 0x7fffffff);
   const std::size_t lanes = hn::Lanes(d);
   auto most = hn::Set(d, static_cast<std::int32_t>(found.largest));
-  const auto group = [&](std::size_t count) HWY_ATTR {
+  const auto group = [&](std::size_t begin, std::size_t count) HWY_ATTR {
     std::uint64_t reached = 0;
     for (std::size_t i = 0; i < count; i += lanes) {
-      if (i % 16 == 0) hwy::Prefetch(fresh + from + i + kReadAhead);
-      if (kKept && i % 16 == 0) hwy::Prefetch(kept + from + i + kReadAhead);
-      auto mixed = hn::Mul(a, hn::LoadU(df, fresh + from + i));
-      if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + from + i)));
-      if (kLeft && kStreamed) hn::Stream(hn::Mul(c, mixed), df, left.to + from + i);
-      if (kLeft && !kStreamed) hn::StoreU(hn::Mul(c, mixed), df, left.to + from + i);
+      if (i % 16 == 0) hwy::Prefetch(fresh + begin + i + kReadAhead);
+      if (kKept && i % 16 == 0) hwy::Prefetch(kept + begin + i + kReadAhead);
+      auto mixed = hn::Mul(a, hn::LoadU(df, fresh + begin + i));
+      if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + begin + i)));
+      if (kLeft && kStreamed) hn::Stream(hn::Mul(c, mixed), df, left.to + begin + i);
+      if (kLeft && !kStreamed) hn::StoreU(hn::Mul(c, mixed), df, left.to + begin + i);
       const auto bits = hn::BitCast(d, hn::Mul(scale, mixed));
       most = hn::Max(most, hn::And(bits, magnitude));
       const auto negative = hn::AndNot(hn::Lt(bits, least_negative), hn::Lt(bits, zero));
       reached |= bits_of(hn::Or(hn::Gt(bits, under), negative)) << i;
     }
-    for (; reached != 0; reached &= reached - 1) {
-      const std::size_t at = from + static_cast<std::size_t>(std::countr_zero(reached));
+    return reached;
+  };
+  const auto take = [&](const Reached& reached, std::size_t groups) HWY_ATTR {
+    if (reached.any == 0) return;
+    std::uint32_t* const end =
+        put_positions(reached, groups, base + static_cast<std::uint32_t>(from), found.position);
+    for (; found.position < end; ++found.position) {
+      const std::size_t at = *found.position - base;
       const float value = kKept ? x.a * fresh[at] + x.b * kept[at] : x.a * fresh[at];
-      *found.position++ = static_cast<std::uint32_t>(base + at);
       *found.value++ = factor * value;
     }
   };
-  for (; from + kGroup <= to; from += kGroup) group(kGroup);
-  group(to - from);
+  for (; from < to; from += kGroups * kGroup) {
+    Reached reached;
+    const std::size_t end = std::min(to, from + kGroups * kGroup);
+    const std::size_t whole = (end - from) / kGroup, rest = (end - from) % kGroup;
+    for (std::size_t g = 0; g < whole; ++g) {
+      reached.words[g] = group(from + g * kGroup, kGroup);
+      reached.any |= static_cast<std::uint64_t>(reached.words[g] != 0) << g;
+    }
+    if (rest > 0) {
+      reached.words[whole] = group(end - rest, rest);
+      reached.any |= static_cast<std::uint64_t>(reached.words[whole] != 0) << whole;
+    }
+    take(reached, whole + (rest > 0));
+  }
   found.largest = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
   return found;
 }
@@ -123,7 +167,7 @@ std::uint32_t collect(const Mixture& x, std::size_t count, const Leaving& left, 
                       Array<float>& values) {
   const auto above = static_cast<std::int32_t>(bounds.above);
   const auto below = static_cast<std::int32_t>(bounds.below | 0x80000000U);
-  std::uint32_t *position = positions.grow(count), largest = 0;
+  std::uint32_t *position = positions.grow(count + kSpareOnes), largest = 0;
   float* value = values.grow(count);
   // Entries that are no whole vector, one by one.
   const auto few = [&](std::size_t from, std::size_t end) {

@@ -16,6 +16,8 @@ struct Mixture {
   const float* fresh;
   const float* kept = nullptr;
   float a = 1, b = 1;
+
+  float at(std::size_t i) const { return kept ? a * fresh[i] + b * kept[i] : a * fresh[i]; }
 };
 
 // to[i] = c * x[i], unless `to` is null; past the cache if `streamed`: other threads see it after

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "laconic/base/key.h"
@@ -12,50 +13,135 @@
 namespace laconic::kernels {
 namespace {
 
-// By digits from the top, so that no input is slower than three passes; the first takes the
-// exponent and three bits more. 1 <= k <= number of values, which are magnitudes and are moved
-// about.
-Kth kth_largest(std::span<std::uint32_t> values, std::size_t k) {
-  constexpr std::uint32_t kDigits = 2048;
-  std::uint32_t value = 0;
-  for (const int shift : {20, 10, 0}) {
-    const auto digit = [shift](std::uint32_t v) {
-      return v >> shift & (shift == 20 ? 2047 : 1023);
-    };
-    std::array<std::uint32_t, kDigits> counts{};
-    for (const std::uint32_t v : values) ++counts[digit(v)];
-    std::uint32_t d = kDigits - 1;
-    for (; k > counts[d]; --d) k -= counts[d];
-    value |= d << shift;
-    std::size_t kept = 0;
-    for (const std::uint32_t v : values) {
-      values[kept] = v;
-      kept += digit(v) == d;
-    }
-    values = values.first(kept);
+// What entries count on one side; 0 when they are of the other. No branch depends on their signs.
+class Counting {
+ public:
+  explicit Counting(Side side)
+      : flipped_(side == Side::negative ? 0x80000000U : 0),
+        taken_(side == Side::both ? 0x7fffffffU : ~0U) {}
+
+  std::uint32_t operator()(float value) const {
+    const std::uint32_t bits = (std::bit_cast<std::uint32_t>(value) ^ flipped_) & taken_;
+    return static_cast<std::uint32_t>(std::max(static_cast<std::int32_t>(bits), 0));
   }
-  return {value, k};
+
+ private:
+  std::uint32_t flipped_, taken_;
+};
+
+// Magnitudes from `low` on in bins of 2^shift. What is below, as entries of the other side are, is
+// beyond the last bin too.
+class Bins {
+ public:
+  static constexpr std::uint32_t kCount = 2048;
+
+  Bins(std::uint32_t low, std::uint32_t most)
+      : low_(low), shift_(std::max(static_cast<int>(std::bit_width(most - low)), 11) - 11) {}
+
+  std::uint32_t bin(std::uint32_t magnitude) const {
+    return std::min((magnitude - low_) >> shift_, kCount);
+  }
+
+  // Two tables take turns, so that no count waits for the one before.
+  template <class Magnitude>
+  void fill(std::size_t count, Magnitude magnitude) {
+    std::array<std::uint32_t, kCount + 1> even{}, odd{};
+    std::size_t i = 0;
+    for (; i + 2 <= count; i += 2) {
+      ++even[bin(magnitude(i))];
+      ++odd[bin(magnitude(i + 1))];
+    }
+    if (i < count) ++even[bin(magnitude(i))];
+    for (std::uint32_t b = 0; b < kCount; ++b) counts_[b] = even[b] + odd[b];
+  }
+
+  // The bin that the k-th largest lies in; k becomes its rank there.
+  std::uint32_t bin_of(std::size_t& k) const {
+    std::uint32_t b = kCount - 1;
+    for (; k > counts_[b]; --b) k -= counts_[b];
+    return b;
+  }
+
+  std::uint32_t count(std::uint32_t b) const { return counts_[b]; }
+  std::uint32_t low(std::uint32_t b) const { return low_ + (b << shift_); }
+  std::uint32_t most(std::uint32_t b) const { return low(b) + ((1U << shift_) - 1); }
+  bool exact() const { return shift_ == 0; }
+
+ private:
+  std::uint32_t low_;
+  int shift_;
+  std::array<std::uint32_t, kCount> counts_;
+};
+
+// Of few magnitudes, by halving the range until exactly k are above its middle. Counting is vector
+// code and takes a fraction of what moving them about does.
+Cut cut_of_few(std::size_t k, std::span<const std::uint32_t> values, std::uint32_t least,
+               std::uint32_t most) {
+  const auto above = [&](std::uint32_t limit) {
+    std::uint32_t count = 0;
+    for (const std::uint32_t value : values)
+      count += static_cast<std::int32_t>(value) > static_cast<std::int32_t>(limit);
+    return count;
+  };
+  std::uint32_t low = least - 1, high = most;
+  if (above(low) == k) return {low, 0};
+  while (high - low > 1) {  // more than k are above low, fewer above high
+    const std::uint32_t middle = low + (high - low) / 2;
+    const std::size_t count = above(middle);
+    if (count == k) return {middle, 0};
+    (count > k ? low : high) = middle;
+  }
+  return {high, k - above(high)};
 }
 
-// The same of few values, for which counting digits takes longer than moving them.
-Kth kth_largest_of_few(std::span<std::uint32_t> values, std::size_t k) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(k - 1);
-  std::ranges::nth_element(values, at, std::ranges::greater());
-  return {*at, 1 + static_cast<std::size_t>(std::count(values.begin(), at, *at))};
+constexpr std::size_t kFew = 256;
+
+struct Plain {
+  const std::uint32_t* values;
+  std::uint32_t operator()(std::size_t i) const { return values[i]; }
+};
+
+// By bins, and again by bins of the one that the cut goes through: three rounds end it, whatever
+// the magnitudes are. `memory` is empty, or holds them.
+template <class Magnitude>
+Cut cut_of_many(std::size_t k, std::size_t count, Magnitude magnitude, std::uint32_t least,
+                std::uint32_t most, Array<std::uint32_t>& memory) {
+  Bins bins(least, most);
+  bins.fill(count, magnitude);
+  const std::uint32_t b = bins.bin_of(k);
+  if (k == bins.count(b)) return {bins.low(b) - 1, 0};
+  if (bins.exact()) return {bins.low(b), k};
+  // One more than there are: what comes after the last is written, too, and not counted.
+  if (memory.empty()) memory.reset(bins.count(b) + std::size_t{1});
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t m = magnitude(i);
+    memory[kept] = m;
+    kept += bins.bin(m) == b;
+  }
+  if (kept <= kFew) return cut_of_few(k, memory.view().first(kept), bins.low(b), bins.most(b));
+  return cut_of_many(k, kept, Plain{memory.data()}, bins.low(b), bins.most(b), memory);
 }
 
 }  // namespace
 
-// Inputs of few distinct values end at `least` itself.
-Kth kth_largest_of(Array<std::uint32_t>& magnitudes, std::uint32_t least, std::size_t k) {
-  const std::size_t count = magnitudes.size();
-  std::size_t above = 0;
-  for (const std::uint32_t magnitude : magnitudes.view()) above += magnitude > least;
-  if (above < k) return {least, k - above};
-  std::uint32_t* copy = magnitudes.grow(count);
-  std::copy_n(magnitudes.data(), count, copy);
-  constexpr std::size_t kFew = 1024;
-  return count <= kFew ? kth_largest_of_few({copy, count}, k) : kth_largest({copy, count}, k);
+std::size_t count_on(std::span<const float> values, Side side) {
+  const Counting counts_as(side);
+  std::size_t count = 0;
+  for (const float value : values) count += counts_as(value) > 0;
+  return count;
+}
+
+Cut cut_after(std::size_t k, std::span<const float> values, Side side, std::uint32_t least,
+              std::uint32_t most, Array<std::uint32_t>& memory) {
+  const Counting counts_as(side);
+  memory.clear();
+  if (values.size() > kFew)
+    return cut_of_many(
+        k, values.size(), [&](std::size_t i) { return counts_as(values[i]); }, least, most, memory);
+  const auto magnitudes = memory.reset(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) magnitudes[i] = counts_as(values[i]);
+  return cut_of_few(k, magnitudes, least, most);
 }
 
 std::size_t sample_size(std::size_t count) {
@@ -68,11 +154,13 @@ std::size_t sample_position(std::size_t i, std::size_t count) {
   return i * stride + Key::mix32(static_cast<std::uint32_t>(i), 0, 0) % stride;
 }
 
-std::uint32_t guess_kth(std::span<std::uint32_t> sample, std::size_t count, std::size_t k) {
+std::uint32_t guess_kth(std::span<const float> sample, Side side, std::size_t count, std::size_t k,
+                        Array<std::uint32_t>& memory) {
   const double share = static_cast<double>(k) / static_cast<double>(count);
   const double expected = share * static_cast<double>(sample.size());
   const auto rank = static_cast<std::size_t>(expected + 4 * std::sqrt(expected) + 8);
-  return rank > sample.size() ? 1 : std::max(kth_largest(sample, rank).value, 1U);
+  if (rank > count_on(sample, side)) return 1;
+  return cut_after(rank, sample, side, 1, 0x7fffffffU, memory).least();
 }
 
 void gather(std::span<const float> x, std::span<const std::uint32_t> positions, float factor,

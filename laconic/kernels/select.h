@@ -10,18 +10,36 @@ namespace laconic::kernels {
 // Which entries count, and as what: |x|, or only entries of one sign. Zeros never do.
 enum class Side { both, positive, negative };
 
-// The k-th largest of some magnitudes, and its rank among its equals, from 1 on.
-struct Kth {
+// Where a choice by magnitude ends: larger ones are kept, and the first `ties` of those that equal
+// `value`.
+struct Cut {
   std::uint32_t value = 0;
-  std::size_t rank = 0;
+  std::size_t ties = 0;
+
+  // Keeps nothing.
+  static constexpr Cut none() { return {0x7fffffffU, 0}; }
+  // No kept magnitude is below this one.
+  std::uint32_t least() const { return ties > 0 ? value : value + 1; }
 };
 
-// Of at least k magnitudes, all at or above `least`; 1 <= k. Grows `magnitudes` for its own use.
-Kth kth_largest_of(Array<std::uint32_t>& magnitudes, std::uint32_t least, std::size_t k);
+// Entries that count on this side.
+std::size_t count_on(std::span<const float> values, Side side);
+
+// The cut that keeps k of the entries that count, 1 <= k <= their number; all of these have
+// magnitudes from `least` (at least 1) to `most`. `memory` is working memory.
+Cut cut_after(std::size_t k, std::span<const float> values, Side side, std::uint32_t least,
+              std::uint32_t most, Array<std::uint32_t>& memory);
+
+// Moves the entries that are kept to the front, in their order, and returns how many they are:
+// those above 0 by one cut, those below by the other. Both may be the same one, whose ties are then
+// of both signs. Ties are used up. No entry is 0.
+std::size_t keep_above(std::uint32_t* positions, float* values, std::size_t count, Cut& above,
+                       Cut& below);
 
 // A magnitude that, by a sample of `count` entries, at least k of them reach: a guess that saves
-// time when it is right. `sample` is moved about.
-std::uint32_t guess_kth(std::span<std::uint32_t> sample, std::size_t count, std::size_t k);
+// time when it is right.
+std::uint32_t guess_kth(std::span<const float> sample, Side side, std::size_t count, std::size_t k,
+                        Array<std::uint32_t>& memory);
 
 // How many entries to sample of `count`, and which: at no fixed distance, as x may have a period.
 // 0: too few for a guess.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "laconic/kernels/select.h"
 #include "laconic/operators/indexed.h"
 #include "laconic/operators/largest.h"
 
@@ -18,17 +19,23 @@ class Adaptive : public IndexedSelector {
   std::size_t most(std::size_t count) const override { return count; }
 
   // The largest entry is known after the first pass, and with it what is kept. That pass has found
-  // it already unless the hint was too high.
+  // it already unless the hint was too high; on its way the bound rises with the largest so far.
   bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
     Hint* hint = x.hint();
     const std::uint32_t first = hint && hint->above > 0 ? hint->above : guess(x, scratch);
-    Picked& found = scratch.candidates;
-    if (!x.collect({first, first}, found)) return false;
+    const bool finite = x.collect_runs(kBlock, kept, [&](auto look, Stretch& part) {
+      const std::uint32_t bound = std::max(first, least_of(part.largest));
+      look(kernels::Bounds{bound, bound});
+    });
+    if (!finite) return false;
     const std::uint32_t least = least_of(x.largest());
-    if (first > least) x.collect({least, least}, found);
-    kept.clear();
-    for (std::size_t j = 0; j < found.size(); ++j)
-      if (magnitude(found.values[j]) >= least) kept.add(found.positions[j], found.values[j]);
+    if (first > least) {
+      x.collect({least, least}, kept);
+    } else {
+      kernels::Cut cut{least - 1, 0};
+      kept.truncate(
+          kernels::keep_above(kept.positions.data(), kept.values.data(), kept.size(), cut, cut));
+    }
     if (hint) {
       hint->margin = margin_after(hint->margin, first <= least);
       hint->above = hint->below = lowered(least, hint->margin);

@@ -4,9 +4,9 @@
 #include <bit>
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/reduce.h"
 #include "laconic/kernels/select.h"
 #include "laconic/operators/indexed.h"
-#include "laconic/operators/largest.h"
 
 namespace laconic {
 namespace {
@@ -29,17 +29,18 @@ class Chunk : public IndexedSelector {
   bool select(Entries& x, const Keys&, Picked& kept, StageScratch&) const override {
     return x.collect_runs(size_, kept, [&](auto look, Stretch& part) {
       const std::size_t before = part.found.size();
-      std::uint32_t bound = part.bound;
-      look(kernels::Bounds{bound, bound});
-      if (part.found.size() - before < kept_ && bound > 1) {
+      kernels::Bounds bounds = part.bounds;
+      look(bounds);
+      if (part.found.size() - before < kept_ && bounds.above > 1) {
         part.found.truncate(before);
-        bound = 1;
-        look(kernels::Bounds{});
+        bounds = {};
+        look(bounds);
       }
       if (part.found.size() - before <= kept_) return;
-      const std::uint32_t least = keep_largest(part, before, bound);
-      part.usual += (std::bit_cast<float>(least) - part.usual) / (part.usual > 0 ? 4 : 1);
-      part.bound = std::max(std::bit_cast<std::uint32_t>(kLowered * part.usual), 1U);
+      const float least = std::bit_cast<float>(keep_largest(part, before, bounds.above));
+      part.usual += (least - part.usual) / (part.usual > 0 ? 4 : 1);
+      const auto next = std::max(std::bit_cast<std::uint32_t>(kLowered * part.usual), 1U);
+      part.bounds = {next, next};
     });
   }
 
@@ -50,25 +51,15 @@ class Chunk : public IndexedSelector {
   }
 
  private:
-  // Keeps the largest of what was found from `before` on; returns the least of them.
+  // Keeps the largest of what was found from `before` on; returns about the least of them.
   std::uint32_t keep_largest(Stretch& part, std::size_t before, std::uint32_t bound) const {
-    const std::size_t end = part.found.size();
-    const auto magnitudes = part.magnitudes.reset(end - before);
-    std::uint32_t* position = part.found.positions.data() + before;
-    float* value = part.found.values.data() + before;
-    for (std::size_t j = 0; j < magnitudes.size(); ++j) magnitudes[j] = magnitude(value[j]);
-    const kernels::Kth kth = kernels::kth_largest_of(part.magnitudes, bound, kept_);
-    std::size_t size = 0, ties = 0;
-    for (std::size_t j = 0; j < end - before; ++j) {
-      const std::uint32_t m = part.magnitudes[j];
-      const bool tie = m == kth.value;
-      position[size] = position[j];
-      value[size] = value[j];
-      size += (m > kth.value) | (tie & (ties < kth.rank));
-      ties += tie;
-    }
-    part.found.truncate(before + size);
-    return kth.value;
+    const auto values = part.found.values.span().subspan(before);
+    kernels::Cut cut = kernels::cut_after(kept_, values, kernels::Side::both, bound, part.largest,
+                                          part.magnitudes);
+    const std::uint32_t least = cut.least();
+    part.found.truncate(before + kernels::keep_above(part.found.positions.data() + before,
+                                                     values.data(), values.size(), cut, cut));
+    return least;
   }
 
   // Of a bell curve's runs of 4096 of which 64 are kept, 1 of 40 has fewer above 0.95 of the usual

@@ -47,27 +47,37 @@ void Entries::leave_all(std::size_t from, std::size_t count, const float* x) con
 
 bool Entries::streams() const { return source_.left.array() && size() >= kernels::kStreamed; }
 
-// Appends what reaches the bounds from `from` up to `to`, and leaves x there if `leaves`. Returns
-// the largest magnitude.
+// What the entries of one block are made of, before they are scaled.
+kernels::Mixture Entries::mixture(std::size_t from, std::size_t count, float* fresh,
+                                  float* kept) const {
+  if (x_lies_in_left()) return {source_.left.array() + from};
+  kernels::Mixture x{source_.fresh.load(from, count, fresh), nullptr, source_.a, source_.b};
+  if (source_.takes_kept()) x.kept = source_.kept.load(from, count, kept);
+  return x;
+}
+
+// Looks at one block, appends what reaches the bounds and leaves x there if `leaves`. Returns the
+// largest magnitude.
+std::uint32_t Entries::collect_block(std::size_t from, std::size_t count, const kernels::Mixture& x,
+                                     kernels::Bounds bounds, bool leaves, Picked& found) const {
+  float left[kBlock];
+  float* to_left = leaves ? source_.left.place(from, count, left) : nullptr;
+  const std::uint32_t largest =
+      kernels::collect(x, count, {to_left, source_.c, streams()}, scale_, bounds,
+                       static_cast<std::uint32_t>(from), found.positions, found.values);
+  if (leaves) source_.left.store(from, count, to_left);
+  return largest;
+}
+
+// The same from `from` up to `to`.
 std::uint32_t Entries::collect_from(std::size_t from, std::size_t to, kernels::Bounds bounds,
                                     bool leaves, Picked& found) const {
-  const bool mixed = x_lies_in_left();
-  float fresh[kBlock], kept[kBlock], left[kBlock];
+  float fresh[kBlock], kept[kBlock];
   std::uint32_t largest = 0;
   for (; from < to; from += kBlock) {
     const std::size_t count = std::min(kBlock, to - from);
-    kernels::Mixture x{mixed ? source_.left.array() + from
-                             : source_.fresh.load(from, count, fresh)};
-    if (!mixed) x.a = source_.a;
-    if (!mixed && source_.takes_kept()) {
-      x.kept = source_.kept.load(from, count, kept);
-      x.b = source_.b;
-    }
-    float* to_left = leaves ? source_.left.place(from, count, left) : nullptr;
-    largest = std::max(
-        largest, kernels::collect(x, count, {to_left, source_.c, streams()}, scale_, bounds,
-                                  static_cast<std::uint32_t>(from), found.positions, found.values));
-    if (leaves) source_.left.store(from, count, to_left);
+    largest = std::max(largest, collect_block(from, count, mixture(from, count, fresh, kept),
+                                              bounds, leaves, found));
   }
   if (leaves && streams()) kernels::end_stream();
   return largest;
@@ -96,21 +106,23 @@ bool Entries::collect(kernels::Bounds bounds, Picked& found) {
 }
 
 bool Entries::pass(Picked& kept) {
+  constexpr kernels::Bounds kNone{0x7fffffffU, 0x7fffffffU};
   const bool leaves_all = leaves();
   const auto positions = kept.positions.view();
   float* const values = kept.values.reset(positions.size()).data();
   Picked none;
   in_parts(kBlock, none, [&](std::size_t from, std::size_t to, Stretch& part) {
+    float fresh[kBlock], memory[kBlock];
     auto next = std::ranges::lower_bound(positions, from);
     for (; from < to; from += kBlock) {
-      float buffer[kBlock];
       const std::size_t count = std::min(kBlock, to - from);
-      const float* x = load(from, count, buffer);
-      if (leaves_all) leave_all(from, count, x);
-      part.largest = std::max(part.largest, kernels::largest_magnitude({x, count}));
+      const kernels::Mixture x = mixture(from, count, fresh, memory);
+      const auto largest = collect_block(from, count, x, kNone, leaves_all, part.found);
+      part.largest = std::max(part.largest, largest);
       for (; next != positions.end() && *next < from + count; ++next)
-        values[next - positions.begin()] = scale_ * x[*next - from];
+        values[next - positions.begin()] = scale_ * x.at(*next - from);
     }
+    if (leaves_all && streams()) kernels::end_stream();
   });
   return finish_pass(none);
 }

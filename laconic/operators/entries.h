@@ -41,8 +41,8 @@ struct Stretch {
   Picked found;
   Array<std::uint32_t> magnitudes;
   std::uint32_t largest = 0;
-  // What a selector that goes run by run remembers of the runs before: a bound, and a magnitude.
-  std::uint32_t bound = 1;
+  // What a selector that goes run by run remembers of the runs before: bounds, and a magnitude.
+  kernels::Bounds bounds;
   float usual = 0;
 };
 
@@ -97,6 +97,9 @@ class Entries {
   bool x_lies_in_left() const { return left_written_ && source_.c == 1 && source_.left.array(); }
   bool leaves() const { return !source_.left.empty() && !left_written_; }
   bool streams() const;
+  kernels::Mixture mixture(std::size_t from, std::size_t count, float* fresh, float* kept) const;
+  std::uint32_t collect_block(std::size_t from, std::size_t count, const kernels::Mixture& x,
+                              kernels::Bounds bounds, bool leaves, Picked& found) const;
   std::uint32_t collect_from(std::size_t from, std::size_t to, kernels::Bounds bounds, bool leaves,
                              Picked& found) const;
   bool finish_pass(Picked& found);
@@ -125,7 +128,7 @@ void Entries::in_parts(std::size_t run, Picked& found, Use use) {
   for (Stretch& part : parts_) {
     part.found.clear();
     part.largest = 0;
-    part.bound = 1;
+    part.bounds = {};
     part.usual = 0;
   }
   pool_.each(pieces, [&](std::size_t piece, unsigned) {

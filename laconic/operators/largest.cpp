@@ -8,85 +8,125 @@ namespace laconic {
 namespace {
 
 using kernels::Bounds;
+using kernels::Cut;
 using kernels::Side;
-
-// What an entry counts on this side; 0 when it is of the other.
-std::uint32_t counts_as(float value, Side side) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const bool negative = bits >> 31 != 0;
-  if (side == (negative ? Side::positive : Side::negative)) return 0;
-  return bits & 0x7fffffffU;
-}
-
-// Fills scratch.magnitudes with what the values count on this side.
-std::span<std::uint32_t> magnitudes_of(std::span<const float> values, Side side,
-                                       StageScratch& scratch) {
-  const auto to = scratch.magnitudes.reset(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) to[i] = counts_as(values[i], side);
-  return to;
-}
 
 // One search for the k largest: of both signs together, or of each.
 class Search {
  public:
   Search(Entries& x, std::size_t k, bool by_sign, StageScratch& scratch)
-      : x_(x), k_(k), by_sign_(by_sign), scratch_(scratch) {}
+      : x_(x),
+        k_(k),
+        by_sign_(by_sign),
+        scratch_(scratch),
+        enough_((by_sign ? 6 : 3) * k + 4 * kBlock) {}
 
-  // Collects candidates enough. Returns false for NaN and Inf.
-  bool find() {
-    if (Hint* hint = x_.hint(); hint && hint->above > 0 && hint->below > 0 && k_ < x_.size()) {
-      bounds_ = {hint->above, hint->below};
-      if (!by_sign_) bounds_.above = bounds_.below = std::min(hint->above, hint->below);
-      if (!collect()) return false;
-      hint->margin = margin_after(hint->margin, enough());
-      if (enough()) return true;
-    }
-    bounds_ = by_sample();
-    if (!collect()) return false;
-    if (enough()) return true;
-    bounds_ = by_tally();
-    return collect();
+  // Makes `kept` the largest of both signs. Returns false for NaN and Inf.
+  bool run(Picked& kept) {
+    if (!find(kept)) return false;
+    const std::uint32_t least = cut_one(kept, bounds_.above);
+    remember(least, least);
+    return true;
   }
 
-  // Makes `kept` the k largest of one side. Returns a bound for the next step; 0: none known.
-  std::uint32_t keep(Side side, Picked& kept) {
-    const std::uint32_t bound = side == Side::negative ? bounds_.below : bounds_.above;
-    const Picked& found = scratch_.candidates;
-    const auto magnitudes = magnitudes_of(found.values.view(), side, scratch_);
-    const auto counted = static_cast<std::size_t>(
-        std::ranges::count_if(magnitudes, [](std::uint32_t m) { return m > 0; }));
-    kernels::Kth kth;  // all of them
-    if (counted > k_) kth = kernels::kth_largest_of(scratch_.magnitudes, bound, k_);
-    // Written first and counted afterwards: what is kept is as good as random to a branch.
-    std::uint32_t* position = kept.positions.reset(found.size()).data();
-    float* value = kept.values.reset(found.size()).data();
-    std::size_t size = 0, ties = 0;
-    std::uint32_t least = kernels::kInfinity;
-    for (std::size_t j = 0; j < found.size(); ++j) {
-      const std::uint32_t m = scratch_.magnitudes[j];
-      const bool tie = m == kth.value;
-      const bool keeps = (m > kth.value) | (tie & (ties < kth.rank));
-      position[size] = found.positions[j];
-      value[size] = found.values[j];
-      size += keeps;
-      ties += tie;
-      least = std::min(least, keeps ? m : least);
-    }
-    kept.positions.truncate(size);
-    kept.values.truncate(size);
-    return counted < k_ || !x_.hint() ? 0 : lowered(least, x_.hint()->margin);
+  // The same for either sign.
+  bool run(Picked& above, Picked& below) {
+    if (!find(above)) return false;
+    std::ranges::copy(above.positions.view(), below.positions.reset(above.size()).begin());
+    std::ranges::copy(above.values.view(), below.values.reset(above.size()).begin());
+    keep(above, Cut(), Cut::none());
+    keep(below, Cut::none(), Cut());
+    const std::uint32_t least = cut_one(above, bounds_.above);
+    remember(least, cut_one(below, bounds_.below));
+    return true;
   }
 
  private:
-  bool collect() { return x_.collect(bounds_, scratch_.candidates); }
+  // Collects candidates enough.
+  bool find(Picked& found) {
+    if (Hint* hint = x_.hint(); hint && hint->above > 0 && hint->below > 0 && k_ < x_.size()) {
+      bounds_ = {hint->above, hint->below};
+      if (!by_sign_) bounds_.above = bounds_.below = std::min(hint->above, hint->below);
+      if (!collect(found)) return false;
+      const bool are_enough = enough(found);
+      hint->margin = margin_after(hint->margin, are_enough);
+      if (are_enough) return true;
+    }
+    bounds_ = by_sample();
+    if (!collect(found)) return false;
+    if (enough(found)) return true;
+    bounds_ = by_tally();
+    return collect(found);
+  }
 
-  bool enough() const {
-    const auto values = scratch_.candidates.values.view();
-    std::size_t below = 0;
-    for (const float value : values) below += std::bit_cast<std::uint32_t>(value) >> 31;
-    const std::size_t above = values.size() - below;
-    if (!by_sign_) return bounds_.above == 1 || above + below >= k_;
-    return (bounds_.above == 1 || above >= k_) && (bounds_.below == 1 || below >= k_);
+  // In one pass. Where far more reach the bounds than are wanted, the best so far are kept and the
+  // bounds raised to what can still be among them, so that few distinct values, or bounds far too
+  // low, cost little more than usual.
+  bool collect(Picked& found) {
+    return x_.collect_runs(kBlock, found, [this](auto look, Stretch& part) {
+      const Bounds bounds{std::max(part.bounds.above, bounds_.above),
+                          std::max(part.bounds.below, bounds_.below)};
+      look(bounds);
+      if (part.found.size() <= enough_) return;
+      const Bounds least = cut_part(part);
+      part.bounds = {std::max(bounds.above, least.above + 1),
+                     std::max(bounds.below, least.below + 1)};
+    });
+  }
+
+  // What is known of the least magnitudes kept, for the next step; 0: nothing.
+  void remember(std::uint32_t above, std::uint32_t below) {
+    Hint* hint = x_.hint();
+    if (!hint) return;
+    hint->above = above > 0 ? lowered(above, hint->margin) : 0;
+    hint->below = below > 0 ? lowered(below, hint->margin) : 0;
+  }
+
+  static void keep(Picked& found, Cut above, Cut below) {
+    found.truncate(kernels::keep_above(found.positions.data(), found.values.data(), found.size(),
+                                       above, below));
+  }
+
+  // Keeps the k best of candidates that all count. Returns a magnitude that none of them is below;
+  // 0 when they are fewer than k.
+  std::uint32_t cut_one(Picked& found, std::uint32_t bound) {
+    if (found.size() < k_) return 0;
+    Cut cut = kernels::cut_after(k_, found.values.view(), Side::both, bound, x_.largest(),
+                                 scratch_.magnitudes);
+    const std::uint32_t least = cut.least();
+    found.truncate(
+        kernels::keep_above(found.positions.data(), found.values.data(), found.size(), cut, cut));
+    return least;
+  }
+
+  // The same for what a thread has found so far, of both signs or of each.
+  Bounds cut_part(Stretch& part) const {
+    const auto values = part.found.values.view();
+    const auto made = [&](Side side, std::size_t count, std::uint32_t bound) {
+      return count < k_
+                 ? Cut()
+                 : kernels::cut_after(k_, values, side, bound, part.largest, part.magnitudes);
+    };
+    const auto least = [](const Cut& cut) { return cut.value > 0 ? cut.least() : 0; };
+    if (!by_sign_) {
+      Cut both = made(Side::both, values.size(), bounds_.above);
+      const Bounds kept{least(both), least(both)};
+      part.found.truncate(kernels::keep_above(part.found.positions.data(), part.found.values.data(),
+                                              values.size(), both, both));
+      return kept;
+    }
+    const std::size_t positive = kernels::count_on(values, Side::positive);
+    const Cut above = made(Side::positive, positive, bounds_.above);
+    const Cut below = made(Side::negative, values.size() - positive, bounds_.below);
+    keep(part.found, above, below);
+    return {least(above), least(below)};
+  }
+
+  bool enough(const Picked& found) const {
+    const std::size_t size = found.size();
+    if (!by_sign_) return bounds_.above == 1 || size >= k_;
+    const std::size_t above = kernels::count_on(found.values.view(), Side::positive);
+    return (bounds_.above == 1 || above >= k_) && (bounds_.below == 1 || size - above >= k_);
   }
 
   Bounds by_sample() {
@@ -94,7 +134,7 @@ class Search {
     const auto sample = take_sample(x_, scratch_);
     if (sample.empty()) return {};
     const auto guess = [&](Side side) {
-      return kernels::guess_kth(magnitudes_of(sample, side, scratch_), x_.size(), k_);
+      return kernels::guess_kth(sample, side, x_.size(), k_, scratch_.magnitudes);
     };
     if (by_sign_) return {guess(Side::positive), guess(Side::negative)};
     const std::uint32_t both = guess(Side::both);
@@ -121,6 +161,7 @@ class Search {
   std::size_t k_;
   bool by_sign_;
   StageScratch& scratch_;
+  std::size_t enough_;  // candidates of one thread, beyond which it chooses among them
   Bounds bounds_;
 };
 
@@ -135,24 +176,12 @@ std::span<const float> take_sample(const Entries& x, StageScratch& scratch) {
 }
 
 bool keep_largest(Entries& x, std::size_t k, Picked& kept, StageScratch& scratch) {
-  Search search(x, k, false, scratch);
-  if (!search.find()) return false;
-  const std::uint32_t next = search.keep(Side::both, kept);
-  if (Hint* hint = x.hint()) hint->above = hint->below = next;
-  return true;
+  return Search(x, k, false, scratch).run(kept);
 }
 
 bool keep_largest_by_sign(Entries& x, std::size_t k, Picked& above, Picked& below,
                           StageScratch& scratch) {
-  Search search(x, k, true, scratch);
-  if (!search.find()) return false;
-  const std::uint32_t bound_above = search.keep(Side::positive, above);
-  const std::uint32_t bound_below = search.keep(Side::negative, below);
-  if (Hint* hint = x.hint()) {
-    hint->above = bound_above;
-    hint->below = bound_below;
-  }
-  return true;
+  return Search(x, k, true, scratch).run(above, below);
 }
 
 }  // namespace laconic

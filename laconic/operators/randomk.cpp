@@ -13,8 +13,9 @@
 // The choice is Floyd's: for j = n - k .. n - 1 a draw t of 0..j is taken, or j itself when t is
 // taken already. k draws and a bit per entry, whatever n.
 #include <algorithm>
-#include <bit>
 
+#include "laconic/kernels/ones.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/indexed.h"
 
 namespace laconic {
@@ -70,15 +71,25 @@ class RandomK : public Selector {
     const std::size_t k = most(count);
     const auto taken = scratch.words.reset((count + 63) / 64);
     std::ranges::fill(taken, 0);
-    for (std::uint64_t j = count - k; j < count; ++j) {
-      std::uint64_t t = below(j + 1, key.bits(j));
-      if (taken[t / 64] >> t % 64 & 1) t = j;
+    for (std::uint64_t j = count - k; j < count; j += kDrawn)
+      take(key, j, std::min<std::uint64_t>(kDrawn, count - j), taken.data());
+    kernels::positions_of(taken, kept.reset(k + kernels::kSpareOnes).data());
+    kept.truncate(k);
+  }
+
+  // Some draws at a time: their words, which lie anywhere, are asked for while others are drawn.
+  static constexpr std::size_t kDrawn = 64;
+  static void take(const Key& key, std::uint64_t first, std::size_t draws, std::uint64_t* taken) {
+    std::uint32_t drawn[kDrawn];
+    for (std::size_t i = 0; i < draws; ++i) {
+      drawn[i] = static_cast<std::uint32_t>(below(first + i + 1, key.bits(first + i)));
+      kernels::fetch(taken + drawn[i] / 64);
+    }
+    for (std::size_t i = 0; i < draws; ++i) {
+      std::uint64_t t = drawn[i];
+      if (taken[t / 64] >> t % 64 & 1) t = first + i;
       taken[t / 64] |= std::uint64_t{1} << t % 64;
     }
-    std::uint32_t* to = kept.reset(k).data();
-    for (std::size_t i = 0; i < taken.size(); ++i)
-      for (std::uint64_t word = taken[i]; word != 0; word &= word - 1)
-        *to++ = static_cast<std::uint32_t>(64 * i + static_cast<unsigned>(std::countr_zero(word)));
   }
 
   // A number of 0..limit-1 from 64 random bits; its bias, limit / 2^64, is beyond measuring.

@@ -11,128 +11,28 @@
 #include "laconic/kernels/levels.h"
 #include "laconic/kernels/natural.h"
 #include "laconic/kernels/reduce.h"
-#include "laconic/kernels/select.h"
 #include "laconic/kernels/signs.h"
-#include "tests/support.h"
+#include "tests/kernels/inputs.h"
 
 namespace laconic::testing {
 namespace {
 
 using kernels::Rounding;
 using kernels::Scale;
-using kernels::Side;
 
-constexpr float kMax = std::numeric_limits<float>::max();
-constexpr float kLeast = std::numeric_limits<float>::denorm_min();
 const Key kKey = make_keys(3, 1, 4).own;
 const std::vector<std::uint64_t> kFirsts = {0, (std::uint64_t{1} << 32) - 5,
                                             (std::uint64_t{7} << 32) - 333};
-
-struct Input {
-  const char* name;
-  std::vector<float> values;
-};
-
-// What gradients look like, and what they should not look like.
-std::vector<Input> inputs(std::size_t count) {
-  std::mt19937_64 random(count);
-  const auto each = [&](auto make) {
-    std::vector<float> x(count);
-    for (float& value : x) value = make();
-    return x;
-  };
-  return {
-      {"gaussian", gaussian(count)},
-      {"all magnitudes", made_up(count)},
-      {"constant", each([] { return -0.375F; })},
-      {"ties", each([&] { return static_cast<float>(random() % 5) - 2; })},
-      {"zeros", each([&] { return random() % 2 ? 0.0F : -0.0F; })},
-      {"negative", each([&] { return -static_cast<float>(random() % 1000 + 1) / 128; })},
-      {"spikes", each([&] { return random() % 500 ? 0.0F : static_cast<float>(random() % 7); })},
-      {"subnormal",
-       each([&] { return kLeast * static_cast<float>(random() % 999) - 400 * kLeast; })},
-      {"huge",
-       each([&] { return random() % 2 ? kMax : -kMax / static_cast<float>(1 + random() % 9); })},
-  };
-}
-
-// Calls body(x) for all of them in all lengths, at addresses that no vector is aligned to. What has
-// many cases for each leaves out the longest, where a debug build would take minutes.
-template <class Body>
-void for_inputs(Body body, std::size_t longest = kLengths.back()) {
-  for (const std::size_t count : kLengths) {
-    if (count > longest) continue;
-    for (const Input& input : inputs(count)) {
-      SCOPED_TRACE(std::string(input.name) + ", " + std::to_string(count));
-      const std::size_t offset = 1 + count % 3;
-      std::vector<float> moved(offset + count);
-      std::ranges::copy(input.values, moved.begin() + static_cast<std::ptrdiff_t>(offset));
-      body(std::span<const float>(moved).subspan(offset));
-      if (::testing::Test::HasFailure()) return;
-    }
-  }
-}
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffU; }
-
 // The norms worth trying for an array: its largest entry, a part of it, and the extremes.
 std::vector<float> norms(std::span<const float> x) {
   const float largest = std::bit_cast<float>(kernels::largest_magnitude(x));
   return {largest > 0 ? largest : 1, largest > 1 ? largest / 3 : 0.01F, kLeast, kMax};
-}
-
-// ---- select.h
-
-std::vector<std::uint32_t> counted(std::span<const float> x, Side side) {
-  std::vector<std::uint32_t> positions;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (side == Side::both ? x[i] != 0 : side == Side::positive ? x[i] > 0 : x[i] < 0)
-      positions.push_back(static_cast<std::uint32_t>(i));
-  return positions;
-}
-
-std::vector<std::uint32_t> by_magnitude(std::span<const float> x, Side side) {
-  auto positions = counted(x, side);
-  std::ranges::stable_sort(positions, std::greater<>(),
-                           [&](std::uint32_t i) { return magnitude(x[i]); });
-  return positions;
-}
-
-constexpr Side kSides[] = {Side::both, Side::positive, Side::negative};
-
-TEST(Select, KthLargestEqualsASort) {
-  std::mt19937_64 random(1);
-  for_inputs([&](std::span<const float> x) {
-    for (const Side side : kSides) {
-      const auto sorted = by_magnitude(x, side);
-      if (sorted.empty()) continue;
-      for (const std::size_t k : {std::size_t{1}, sorted.size(), 1 + random() % sorted.size()}) {
-        Array<std::uint32_t> magnitudes;
-        for (const std::uint32_t i : counted(x, side)) magnitudes.push_back(magnitude(x[i]));
-        const std::uint32_t least = magnitude(x[sorted.back()]);
-        const kernels::Kth kth = kernels::kth_largest_of(magnitudes, least, k);
-        ASSERT_EQ(kth.value, magnitude(x[sorted[k - 1]])) << k;
-        const auto above = std::ranges::count_if(
-            sorted, [&](std::uint32_t i) { return magnitude(x[i]) > kth.value; });
-        ASSERT_EQ(kth.rank, k - static_cast<std::size_t>(above)) << k;
-      }
-    }
-  });
-}
-
-TEST(Select, GatherEqualsItsPlainTwin) {
-  for_inputs([](std::span<const float> x) {
-    const std::vector<std::uint32_t> positions = counted(x, Side::positive);
-    std::vector<float> values(positions.size());
-    kernels::gather(x, positions, -0.75F, values.data());
-    for (std::size_t j = 0; j < positions.size(); ++j)
-      ASSERT_EQ(values[j], x[positions[j]] * -0.75F);
-  });
 }
 
 // ---- levels.h

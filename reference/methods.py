@@ -88,12 +88,15 @@ def powers_around(x, y):
 
 
 def on_levels(x, y, levels, norm):
-    """Dithering: one of the two levels around |x| / norm, with x's sign; to rounding of the norm."""
+    """Dithering: one of the two levels around |x| / norm, with x's sign; to rounding of the norm.
+
+    What is encoded may be a small difference of large numbers (DIANA), with their rounding in float32.
+    """
     u, v = np.abs(x) / norm, np.abs(y) / norm
     level = levels[np.abs(v[:, None] - levels).argmin(axis=1)]
-    assert np.allclose(v, level, rtol=1e-6, atol=0)
-    above = levels[np.minimum(np.searchsorted(levels, u * (1 - 1e-6)), levels.size - 1)]
-    below = levels[np.searchsorted(levels, u * (1 + 1e-6), side="right") - 1]
+    assert np.allclose(v, level, rtol=1e-5, atol=0)
+    above = levels[np.minimum(np.searchsorted(levels, u * (1 - 1e-5)), levels.size - 1)]
+    below = levels[np.searchsorted(levels, u * (1 + 1e-5), side="right") - 1]
     assert ((level == above) | (level == below)).all()
     assert (np.sign(y) * np.sign(x) >= 0).all()
 
@@ -310,8 +313,39 @@ class EControl(NoMemory):
         return self.h
 
 
-def memory(spec, count):
+class Diana(NoMemory):
+    """Mishchenko et al., algorithm 1, with Horvath et al.'s alpha = 1 / (1 + omega)."""
+
+    def __init__(self, count, alpha):
+        self.h, self.alpha = np.zeros(count), alpha
+
+    def before(self, g, told):
+        return g - self.h
+
+    def after(self, a, c):
+        self.whole = self.h + c
+        self.h = self.h + self.alpha * c
+
+    def part(self, c):
+        return self.whole
+
+
+def omega(spec, count):
+    """E|C(x) - x|^2 <= omega |x|^2, as each operator's paper proves it."""
     name, _, rest = spec.partition(":")
+    if spec == "natural":
+        return 1 / 8  # Horvath et al., theorem 1
+    if name == "randomk":
+        return count / share(float(rest.split(",")[0]), count) - 1
+    if spec == "bucket:512+terngrad":
+        return (math.sqrt(min(512, count)) - 1) / 2
+    raise AssertionError(f"no omega is known of {spec}")
+
+
+def memory(spec, count, op=None):
+    name, _, rest = spec.partition(":")
+    if name == "diana":
+        return Diana(count, min(float(rest or 1), 1 / (1 + omega(op, count))))
     first = rest.split(",")[0]
     first = first.removeprefix("momentum=")
     numbers = [float(first)] if first and "=" not in first else []
@@ -341,7 +375,7 @@ class Averaging:
     def __init__(self, recipe, counts, ranks, seed):
         self.recipe, self.ranks, self.seed = recipe, ranks, seed
         self.slices = Slices(counts).all
-        self.up = [[memory(recipe["memory"], b - a) for a, b in self.slices] for _ in range(ranks)]
+        self.up = [[memory(recipe["memory"], b - a, recipe["op"]) for a, b in self.slices] for _ in range(ranks)]
         self.down = None
         if recipe["exchange"] in ("server", "sharded"):
             self.down = [memory(recipe["down_memory"], b - a) for a, b in self.slices]

@@ -55,7 +55,7 @@ void Attempt::begin(const StepInfo& info, std::span<const std::size_t> tensors,
   norm_.reset();
   number_ = common_.transport.open_attempt();
   try {
-    plan_ = &exchange().plan_at(info.step);
+    plan_ = info_.plan = &exchange().plan_at(info.step);
     sent_.resize(plan_->layout.size());
     {
       const std::lock_guard lock(common_.mutex);  // somebody may still ask after the last step's

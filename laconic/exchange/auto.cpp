@@ -6,9 +6,9 @@
 // is from 5 ranks on, and later for models so small that heads of frames count.
 #include <algorithm>
 
-#include "laconic/exchange/exchange.h"
 #include "laconic/exchange/foresight.h"
 #include "laconic/exchange/shards.h"
+#include "laconic/exchange/two_way.h"
 
 namespace laconic {
 namespace {
@@ -35,9 +35,7 @@ bool of_owners(const std::string& name) { return name.starts_with(kOfShard); }
 class Auto : public Around {
  public:
   Auto(std::unique_ptr<Exchange> inner, const Setup& setup)
-      : Around(std::move(inner)),
-        first_(setup.transport.rank() == 0),
-        ranks_(static_cast<float>(setup.transport.size())) {}
+      : Around(std::move(inner)), first_(setup.transport.rank() == 0) {}
 
   void load(const State& given) override {
     const State now = inner_->save();
@@ -55,28 +53,37 @@ class Auto : public Around {
   }
 
  private:
-  // What all owners owed is a debt of rank 0, or, where ranks keep no debts but a mean that all of
-  // them know (ef21), what that still lacks. Whether somebody has taken it.
+  // What all owners owed is a debt of rank 0. Where ranks keep no debts but a mean that all of them
+  // know (ef21, diana), that mean lacks it: each h is now the mean of all, and so is theirs.
+  // Whether somebody has taken it.
   bool pass_on(const std::pair<const std::string, std::vector<float>>& owed, State& state) const {
-    if (!owed.first.starts_with(kOfAllShards)) return false;
-    const std::string tensor = owed.first.substr(owed.first.find('/'));
+    const std::size_t slash = owed.first.find('/');
+    if (!owed.first.starts_with(kOfAllShards) || slash == std::string::npos) return false;
+    const std::string tensor = owed.first.substr(slash);
     for (auto& [name, values] : state) {
-      if (of_owners(name) || !name.ends_with(tensor) ||
-          name.size() - tensor.size() != name.find('/'))
-        continue;
-      const StateRole* role = find_role(name.substr(0, name.find('/')));
-      const bool debt = role && role->kept == Kept::sum;
-      if (!(debt || (role && role->name == "ef21.mean")) || values.size() != owed.second.size())
-        continue;
-      for (std::size_t i = 0; i < values.size() && (first_ || !debt); ++i)
-        values[i] += debt ? owed.second[i] : owed.second[i] / ranks_;
+      if (!is(name, tensor, Kept::sum) || values.size() != owed.second.size()) continue;
+      for (std::size_t i = 0; i < values.size() && first_; ++i) values[i] += owed.second[i];
+      return true;
+    }
+    for (const auto& [name, values] : state) {
+      if (!is(name, tensor, Kept::mean)) continue;
+      const auto mean = state.find(name.substr(0, name.find('/')) + ".mean" + tensor);
+      if (mean == state.end()) continue;
+      mean->second = values;
       return true;
     }
     return false;
   }
 
+  // Whether it is a rank's own array of this tensor ("/tensor") and kind.
+  static bool is(const std::string& name, const std::string& tensor, Kept kept) {
+    const std::size_t slash = std::min(name.find('/'), name.size());
+    if (of_owners(name) || name.substr(slash) != tensor) return false;
+    const StateRole* role = find_role(name.substr(0, slash));
+    return role && role->kept == kept;
+  }
+
   bool first_;
-  float ranks_;
 };
 
 const RegisterExchange automatic{{
@@ -87,7 +94,8 @@ const RegisterExchange automatic{{
     .parameters = {},
     .follows_warmup = true,
     .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
-      const std::string name = chosen_for(setup.plan, setup.transport.size());
+      std::string name = chosen_for(setup.plan, setup.transport.size());
+      if (name == "sharded" && adds_up_means(setup.memory)) name = "gather";
       const auto at = std::ranges::find(exchanges(), name, &ExchangeInfo::name);
       return std::make_unique<Auto>(at->make(setup, Args(at->name, at->parameters, {})), setup);
     },

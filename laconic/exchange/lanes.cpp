@@ -159,7 +159,7 @@ Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, std::unique_pt
 std::unique_ptr<Lanes> Lanes::make(const Setup& setup, std::unique_ptr<Exchange>& exchange) {
   if (!exchange->memory()) return nullptr;
   std::unique_ptr<Exchange> half;
-  if (exchange->takes_half()) {
+  if (exchange->takes_half() && !adds_up_means(setup.memory)) {
     Setup with_half = setup;
     with_half.plan = with_operator(setup.plan, "half:bf16");
     with_half.warmup.clear();

@@ -21,6 +21,17 @@ void require_for_way_back(const std::string& memory) {
     throw UsageError("memory '" + memory + "' is not for the way back; allowed: none, feedback");
 }
 
+// What the way back drops, even for a while, parts the mean of all h from what ranks believe it is,
+// and where rates differ from step to step for good.
+void require_whole(const std::string& memory, const Plan& down) {
+  if (!adds_up_means(memory)) return;
+  for (const Operator& op : down.operators)
+    if (op.spec() != "identity")
+      throw UsageError("memory '" + memory + "' adds up what comes back, of which '" + op.spec() +
+                       "' drops some; allowed: a down operator of identity, or exchange gather, "
+                       "summed or auto");
+}
+
 // The plans of both directions, with the same slices: cut at the ends of shards and of each other's
 // slices, where their rules differ.
 struct Ways {
@@ -49,6 +60,7 @@ class TwoWay : public Exchange {
         shards_(std::move(shards)),
         ways_(setup.plan, setup.down ? *setup.down : setup.plan, shards_) {
     require_for_way_back(down_memory);
+    require_whole(setup.memory, ways_.down);
     for (const Phase& phase : setup_.warmup)
       warmup_.push_back(
           {phase.until, Ways(phase.plan, setup_.down ? *setup_.down : phase.plan, shards_)});
@@ -358,6 +370,12 @@ class TwoWayForesight : public Foresight {
 };
 
 }  // namespace
+
+bool adds_up_means(const std::string& memory) {
+  const auto info =
+      std::ranges::find(memories(), memory.substr(0, memory.find(':')), &MemoryInfo::name);
+  return info != memories().end() && info->wants_unbiased;
+}
 
 std::unique_ptr<Foresight> foresee_two_way(Rehearsal& rehearsal, Shards shards) {
   return std::make_unique<TwoWayForesight>(rehearsal, std::move(shards));

@@ -6,6 +6,9 @@
 
 namespace laconic {
 
+// Whether a memory adds up all means that come back, at rates of its own: they must be whole then.
+bool adds_up_means(const std::string& memory);
+
 // `down_memory` is the owners': none or feedback.
 std::unique_ptr<Exchange> make_two_way(const Setup& setup, Shards shards, std::string down_memory);
 std::unique_ptr<Foresight> foresee_two_way(Rehearsal& rehearsal, Shards shards);

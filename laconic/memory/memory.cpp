@@ -45,6 +45,17 @@ std::string divergence(const std::string& memory, const Slice& slice, const Oper
          remedy_for(op, slice.count);
 }
 
+std::string bias(const std::string& memory, const Slice& slice, const Operator& op) {
+  return "memory '" + memory + "' needs an operator that is unbiased, which '" + op.spec() +
+         "' is not on slice '" + slice.name +
+         "'; allowed: operators with an omega (see list), or memory feedback or ef21";
+}
+
+bool is_unbiased(const Operator& op, std::size_t count) {
+  const Traits traits = op.traits(count);
+  return count == 0 || (traits.unbiased && traits.omega);
+}
+
 // The one stage a memory's spec consists of.
 StageText stage_of(std::string_view spec) {
   const auto stages = split_chain(spec);
@@ -63,10 +74,13 @@ RegisterMemory::RegisterMemory(MemoryInfo info) {
 
 std::string misfit(std::string_view memory, const Plan& plan) {
   const MemoryInfo& info = registry().at(stage_of(memory).name);
-  if (!info.wants_contraction) return {};
-  for (std::size_t i = 0; i < plan.layout.size(); ++i)
-    if (!contracts(plan.op(i), plan.layout[i].count))
-      return divergence(info.name, plan.layout[i], plan.op(i));
+  for (std::size_t i = 0; i < plan.layout.size(); ++i) {
+    const Slice& slice = plan.layout[i];
+    if (info.wants_contraction && !contracts(plan.op(i), slice.count))
+      return divergence(info.name, slice, plan.op(i));
+    if (info.wants_unbiased && !is_unbiased(plan.op(i), slice.count))
+      return bias(info.name, slice, plan.op(i));
+  }
   return {};
 }
 

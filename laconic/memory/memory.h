@@ -29,8 +29,9 @@ struct StepInfo {
   std::span<float* const> momentum_by_tensor = {};
   float scale = 1;          // what gradients are multiplied by; what is remembered is not
   std::uint32_t flags = 0;  // the host's; all ranks' together are in StepStats
-  // Filled in by the aggregator.
+  // Filled in by the aggregator: how many take part, and the step's slices and operators.
   std::size_t ranks = 1;
+  const Plan* plan = nullptr;
   std::size_t slot = 0;  // no two steps that are open at the same time have the same
 };
 
@@ -109,6 +110,7 @@ struct MemoryInfo {
   std::vector<std::string> examples = {};  // specs that every test of all memories runs
   std::vector<StateRole> roles = {};       // all that may be in its state
   bool wants_contraction = false;          // diverges with an operator that is none
+  bool wants_unbiased = false;             // is wrong with an operator that is not
   bool carries_momentum = false;           // the optimiser behind it must have none
   std::function<std::unique_ptr<Memory>(const Model&, const Args&)> make;
 };

@@ -75,6 +75,11 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "qsgd",
                  .op = "bucket:512+qsgd:4,max",
                  .summary = "Four levels and zero, at random, per bucket of 512."});
+  all.push_back({.name = "diana",
+                 .op = "bucket:512+terngrad",
+                 .memory = "diana",
+                 .summary = "Signs and zeros of how gradients differ from what ranks have learnt "
+                            "of them."});
   all.push_back({.name = "signsgd-ef",
                  .op = "sign",
                  .memory = "feedback",

@@ -309,6 +309,8 @@ MORE = [
     {"op": "topk:0.05", "memory": "ef21"},
     {"op": "sign", "memory": "ef21:momentum=0.1"},
     {"op": "topk:0.05", "memory": "econtrol:0.2"},
+    {"op": "randomk:0.2", "memory": "diana", "exchange": "summed"},
+    {"op": "natural", "memory": "diana:0.5"},
     {"op": "randomk:0.2", "exchange": "summed"},
     {"op": "randomk:0.2,own"},
     {"exchange": "powersgd:1"},

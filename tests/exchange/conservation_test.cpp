@@ -247,13 +247,42 @@ TEST(Conservation, Ef21HandsOutTheMeanOfAllH) {
     }
 }
 
+// diana owes nothing: what ranks keep of each other is the mean of all h.
+TEST(Conservation, DianaKeepsTheMeanOfAllH) {
+  for (const int ranks : {1, 2, 3, 5})
+    for (const Job& job : jobs_of("randomk:0.8", "diana", ranks)) {
+      EXPECT_TRUE(!two_way(job)) << text_of(job);
+      std::vector<State> states(static_cast<std::size_t>(ranks));
+      expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
+        const auto aggregator = make(job, transport);
+        for (std::uint64_t step = 0; step < job.steps; ++step) {
+          auto gradient = whole_numbers(transport.rank(), step);
+          aggregator->average(gradient, {.step = step});
+        }
+        states[static_cast<std::size_t>(transport.rank())] = aggregator->save();
+      }));
+      std::vector<double> h(count_of(kModel)), mean = h;
+      for (const State& state : states) {
+        add_kept(state, Kept::mean, h);
+        add_kept(state, Kept::same, mean);
+      }
+      std::size_t learnt = 0;
+      for (std::size_t i = 0; i < h.size(); ++i) {
+        ASSERT_NEAR(mean[i], h[i], 0.01) << text_of(job);
+        learnt += h[i] != 0;
+      }
+      EXPECT_GT(learnt, h.size() / 2);
+    }
+}
+
 // A memory that is added here is proven here.
 TEST(Conservation, EveryMemoryHasItsInvariant) {
   for (const MemoryInfo& info : memories()) {
     const auto of_it = [&](const Invariant& i) {
       return i.spec.substr(0, i.spec.find(':')) == info.name;
     };
-    const bool elsewhere = info.name == "none" || info.name == "ef21";  // promises nothing; above
+    const bool elsewhere =  // promises nothing; above
+        info.name == "none" || info.name == "ef21" || info.name == "diana";
     EXPECT_TRUE(elsewhere || std::ranges::any_of(kInvariants, of_it)) << info.name;
   }
 }

@@ -281,12 +281,19 @@ TEST(Lanes, OfFactorsLoseNothing) {
 // step that goes as it is brings the mean gradient.
 TEST(Lanes, GoWithEveryMemory) {
   const File file(script({"recipe", "dense", "half", "dense"}));
-  for (const char* memory : {"none", "feedback", "feedback:step", "dgc", "gmc", "ef21"})
-    for (const char* exchange : {"gather", "sharded"}) {
-      const Job job = replayed({.op = "topk:0.1", .memory = memory, .exchange = exchange}, file, 5);
+  const File without_half(script({"recipe", "dense", "recipe", "dense"}));
+  for (const std::string memory :
+       {"none", "feedback", "feedback:step", "dgc", "gmc", "ef21", "diana"})
+    for (const std::string exchange : {"gather", "sharded"}) {
+      const bool adds_up =
+          memory == "diana";  // and takes no lane that drops anything on its way back
+      if (adds_up && exchange == "sharded") continue;
+      const Job job =
+          replayed({.op = adds_up ? "natural" : "topk:0.1", .memory = memory, .exchange = exchange},
+                   adds_up ? without_half : file, 5);
       const auto means = means_of(job);
       for (const auto& other : means) EXPECT_EQ(other, means[0]) << text_of(job);
-      if (std::string(memory) != "ef21" && std::string(memory) != "none") continue;
+      if (memory != "ef21" && memory != "none" && memory != "diana") continue;
       const auto exact = true_mean(job.ranks, 1);
       for (std::size_t i = 0; i < exact.size(); ++i)
         ASSERT_NEAR(static_cast<double>(means[0][1][i]), exact[i], 1e-5) << text_of(job) << i;

@@ -17,6 +17,7 @@ inline const std::vector<std::pair<const char*, const char*>> kPairs = {
     {"topk:0.05", "dgc"},
     {"topk:0.05", "gmc"},
     {"topk:0.2", "ef21"},
+    {"randomk:0.6", "diana"},
 };
 
 // Every pair on every exchange that does not refuse it; two layouts, should one be refused.

@@ -469,8 +469,10 @@ TEST(Pipeline, WhatNobodySubmitsRests) {
 
 // A loss scale that is a power of two changes nothing but the scale of the mean.
 TEST(Pipeline, ResidualsAreKeptWithoutTheLossScale) {
-  for (const char* memory : {"feedback", "feedback:0.75", "feedback:step", "dgc", "gmc", "ef21"}) {
-    const Job job{.op = "topk:0.1", .memory = memory, .ranks = 2};
+  for (const char* memory :
+       {"feedback", "feedback:0.75", "feedback:step", "dgc", "gmc", "ef21", "diana"}) {
+    const bool unbiased = memory == std::string("diana");
+    const Job job{.op = unbiased ? "natural" : "topk:0.1", .memory = memory, .ranks = 2};
     expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
       const auto plain = make(job, transport), scaled = make(job, transport);
       std::vector<float> parameters;

@@ -8,6 +8,10 @@ namespace {
 
 std::string role_of(const std::string& name) { return name.substr(0, name.find('/')); }
 
+std::string operator_for(const MemoryInfo& info) {
+  return info.wants_unbiased ? "natural" : "topk:0.1";
+}
+
 // Redistribution knows of a role by its registration alone.
 TEST(Redistribute, EveryRoleIsRegistered) {
   const auto expect_known = [](const std::vector<StateRole>& roles, const State& state) {
@@ -22,7 +26,7 @@ TEST(Redistribute, EveryRoleIsRegistered) {
   for (const MemoryInfo& info : memories()) {
     std::set<std::string> seen;
     for (const std::string& memory : info.examples) {
-      const auto aggregator = make({.op = "topk:0.1", .memory = memory}, *ends[0]);
+      const auto aggregator = make({.op = operator_for(info), .memory = memory}, *ends[0]);
       for (std::uint64_t step = 0; step < 2; ++step) {
         seen.merge(expect_known(info.roles, aggregator->save()));
         auto gradient = gradient_of(0, step);
@@ -82,7 +86,10 @@ std::vector<State> states_of(const Job& job) {
 
 TEST(Redistribute, TheSameNumberOfRanksChangesNothing) {
   for (const MemoryInfo& info : memories()) {
-    const Job job{.op = "topk:0.1", .memory = info.examples[0], .exchange = "sharded", .ranks = 3};
+    const Job job{.op = operator_for(info),
+                  .memory = info.examples[0],
+                  .exchange = info.wants_unbiased ? "gather" : "sharded",
+                  .ranks = 3};
     const auto states = states_of(job);
     EXPECT_EQ(redistribute(states, 3), states) << info.name;
   }
@@ -121,11 +128,11 @@ TEST(Redistribute, WhatAllRanksHaveInCommonIsCopied) {
 // Every rank's h becomes their mean, which is what all ranks keep of it; a gradient that stands
 // still then arrives as a whole, also where owners of shards owed some of the mean.
 TEST(Redistribute, Ef21StillFindsTheMean) {
-  for (const char* exchange : {"gather", "sharded"})
+  for (const char* exchange : {"gather", "sharded", "auto"})
     for (const int to : {1, 2, 5}) {
       SCOPED_TRACE(exchange + std::string(" to ") + std::to_string(to));
       const auto states = redistribute(
-          states_of({.op = "topk:0.2", .memory = "ef21", .exchange = exchange, .ranks = 4}), to);
+          states_of({.op = "topk:0.2", .memory = "ef21", .exchange = exchange, .ranks = 6}), to);
       expect_no_errors(on_ranks(to, [&](Transport& transport) {
         const auto aggregator =
             make({.op = "topk:0.2", .memory = "ef21", .exchange = exchange}, transport);

@@ -231,7 +231,7 @@ void run(Options o) {
   std::vector<Runs> all;
   for (const auto& name : o.recipes) all.push_back({o.settings_for(find_recipe(name)), {}, {}});
   if (all.empty()) throw UsageError("nothing to compare: --recipes names none");
-  const trainer::Data data = trainer::load_data(o.data);
+  const trainer::Data data = trainer::load_data(o.data, o.settings.validation);
   o.data = data.name;
   if (!train_all(o, data, all))
     fmt::print(stderr, "laconic: stopped; what was finished is shown\n");

@@ -42,9 +42,12 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
           ->capture_default_str();
   app.add_flag("--nesterov", s.optimizer.nesterov, "Nesterov's momentum");
   app.add_option("--weight-decay", s.optimizer.weight_decay, "Weight decay")->capture_default_str();
-  app.add_flag_callback(
-      "--sharded", [&s] { s.split = trainer::Split::sharded; },
-      "Each worker keeps its own share of the images; without it they are dealt anew every epoch");
+  app.add_option_function<std::string>(
+      "--split", [&s](const std::string& text) { s.split = trainer::Split::parse(text); },
+      "reshuffled (images are dealt anew every epoch), sharded (each worker keeps its share), "
+      "classes:2 or dirichlet:0.1 (by label)");
+  app.add_option("--validation", s.validation,
+                 "So many of the training images stand for the test images, which nobody sees");
   app.add_option("--evaluate-every", s.evaluate_every,
                  "Steps between evaluations; 0: a few in all");
   app.add_option("--bucket-bytes", s.bucket_bytes,

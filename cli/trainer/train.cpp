@@ -64,7 +64,7 @@ trainer::Data prepare(Options& options, const Transport* transport) {
   options.settings = options.settings_for(recipe_of(options));
   options.settings.guard = GuardOptions::parse(options.guard);
   if (transport) options.settings.workers = static_cast<std::size_t>(transport->size());
-  trainer::Data data = trainer::load_data(options.data);
+  trainer::Data data = trainer::load_data(options.data, options.settings.validation);
   trainer::check_run(options.settings, data, options.output);
   return data;
 }

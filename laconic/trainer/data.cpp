@@ -8,6 +8,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/base/file.h"
+#include "laconic/base/key.h"
 
 namespace laconic::trainer {
 namespace {
@@ -89,9 +90,34 @@ Images read_images(const std::string& folder, const std::string& prefix, std::si
   return images;
 }
 
+void append(const Images& from, std::size_t image, Images& to) {
+  const std::size_t size = from.rows * from.cols;
+  const auto first = from.pixels.begin() + static_cast<std::ptrdiff_t>(image * size);
+  to.pixels.insert(to.pixels.end(), first, first + static_cast<std::ptrdiff_t>(size));
+  to.labels.push_back(from.labels[image]);
+}
+
 }  // namespace
 
-Data load_data(const std::string& name_or_folder) {
+void hold_out(Data& data, std::uint64_t validation) {
+  if (validation == 0) return;
+  const Images all = std::move(data.train);
+  if (validation >= all.count())
+    throw UsageError("validation " + std::to_string(validation) + "; allowed: 0 to " +
+                     std::to_string(all.count() - 1) + ", fewer than there are training images");
+  data.name += ", " + std::to_string(validation) + " held out";
+  data.train = data.test = {.rows = all.rows, .cols = all.cols, .pixels = {}, .labels = {}};
+  // Of those that are left to be looked at, the share that is still to be found.
+  const Key key = Key(0).fork(0x68656c64);
+  std::uint64_t wanted = validation;
+  for (std::size_t image = 0; image < all.count(); ++image) {
+    const bool held = (key.bits(image) >> 32) * (all.count() - image) >> 32 < wanted;
+    wanted -= held;
+    append(all, image, held ? data.test : data.train);
+  }
+}
+
+Data load_data(const std::string& name_or_folder, std::uint64_t validation) {
   const bool named = name_or_folder == "fashion-mnist";
   const std::string folder = named ? kDebianFolder : name_or_folder;
   if (!std::filesystem::is_directory(folder))
@@ -109,6 +135,7 @@ Data load_data(const std::string& name_or_folder) {
     throw DataError("the training and test images of '" + folder + "' differ in size");
   if (data.train.count() == 0 || data.test.count() == 0)
     throw DataError("'" + folder + "' holds no images");
+  hold_out(data, validation);
   return data;
 }
 

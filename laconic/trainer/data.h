@@ -23,7 +23,12 @@ struct Data {
 
 // "fashion-mnist" (from Debian's package dataset-fashion-mnist) or a folder with the four official
 // IDX files of MNIST or Fashion-MNIST, gzipped or not. Throws UsageError naming the missing file,
-// DataError for files that are something else.
-Data load_data(const std::string& name_or_folder);
+// DataError for files that are something else. With `validation` so many of the training images,
+// always the same ones, take the place of the test images: what is chosen by accuracy is chosen on
+// these.
+Data load_data(const std::string& name_or_folder, std::uint64_t validation = 0);
+
+// The same with data that are there. Throws UsageError unless some images are left to train with.
+void hold_out(Data& data, std::uint64_t validation);
 
 }  // namespace laconic::trainer

@@ -31,7 +31,8 @@ std::uint64_t steps_of(const Settings& settings, std::uint64_t per_epoch) {
 }
 
 std::uint64_t steps_per_epoch(const Settings& s, const Data& data) {
-  return Batches(data.train.count(), s.workers, s.batch, s.split, s.seed).steps_per_epoch();
+  return Batches(data.train.count(), s.workers, s.batch, s.split, s.seed, data.train.labels)
+      .steps_per_epoch();
 }
 
 // All that decides the run's result.
@@ -51,7 +52,7 @@ json settings_to_json(const Settings& s, const Data& data, std::uint64_t steps) 
           {"lr", s.lr},
           {"warmup", s.warmup},
           {"decay", s.decay},
-          {"sharded", s.split == Split::sharded},
+          {"split", s.split.text()},
           {"seed", s.seed}};
 }
 

@@ -24,6 +24,7 @@ struct Settings {
   std::uint64_t warmup = 0;
   std::string decay = "constant";
   Split split = Split::reshuffled;
+  std::uint64_t validation = 0;  // for load_data; the data say the rest
   std::uint64_t seed = 1;
   std::uint64_t evaluate_every = 0;  // steps; 0: as often as `evaluations` says, and at the start
   std::uint64_t evaluations = 10;

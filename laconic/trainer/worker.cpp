@@ -35,7 +35,7 @@ Worker::Worker(const Run& run, Transport& transport)
       meter_(transport),
       replica_(run.settings.model, run.data, run.settings.seed),
       batches_(run.data.train.count(), run.settings.workers, run.settings.batch, run.settings.split,
-               run.settings.seed),
+               run.settings.seed, run.data.train.labels),
       descent_({.model = replica_.model(),
                 .recipe = run.settings.recipe,
                 .seed = run.settings.seed,

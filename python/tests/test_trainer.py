@@ -42,7 +42,7 @@ def write_data(folder):
 
 def by_program(folder, name, *options):
     out = folder / name
-    command = [PROGRAM, "train", "--data", folder, "--model", "perceptron", "--workers", "2", "--batch", "1", "--sharded",
+    command = [PROGRAM, "train", "--data", folder, "--model", "perceptron", "--workers", "2", "--batch", "1", "--split", "sharded",
                "--out", out, *map(str, options)]  # fmt: skip
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

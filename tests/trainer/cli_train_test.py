@@ -64,6 +64,17 @@ class BenchTraining(TrainerTest):
 
 
 class Train(TrainerTest):
+    def test_images_may_be_split_by_label_and_held_out(self):
+        few = ("train", "--recipe", "natural", "--steps", "4", "--json", *SMALL)
+        plain, skewed = self.ok(*few), self.ok(*few, "--split", "classes:2")
+        last = [json.loads(text.splitlines()[-1]) for text in (plain, skewed)]
+        self.assertNotEqual(last[0]["loss"], last[1]["loss"])
+        held = json.loads(self.ok(*few, "--validation", "500").splitlines()[-1])
+        self.assertNotEqual(held["accuracy"], last[0]["accuracy"])
+        self.assertAlmostEqual(held["accuracy"] * 500, round(held["accuracy"] * 500), places=6)
+        self.refused(2, "no split 'label'", *few, "--split", "label")
+        self.refused(2, "validation 60000", *few, "--validation", "60000")
+
     def test_leaves_metrics_checkpoint_and_model(self):
         shown = self.ok("train", "--recipe", "natural", "--steps", "20", *SMALL, "--out", self.out)
         self.assertIn("after 20 steps, ratio 3.5", shown)

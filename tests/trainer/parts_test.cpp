@@ -73,6 +73,111 @@ TEST(Batches, AStepDependsOnSeedAndNumberAloneNotOnWhatWasAskedBefore) {
   EXPECT_FALSE(std::ranges::equal(forward.at(13, 1), other.at(13, 1)));
 }
 
+std::vector<std::uint8_t> ten_classes(std::size_t images) {
+  std::vector<std::uint8_t> labels(images);
+  for (std::size_t i = 0; i < images; ++i) labels[i] = static_cast<std::uint8_t>(i * 7 % 10);
+  return labels;
+}
+
+// Everybody's images are somebody's, and nobody else's.
+void expect_a_partition(const Batches& batches, std::size_t workers, std::size_t images) {
+  std::multiset<std::uint32_t> all;
+  for (std::size_t worker = 0; worker < workers; ++worker)
+    all.insert(batches.of(worker).begin(), batches.of(worker).end());
+  EXPECT_EQ(all.size(), images);
+  EXPECT_EQ(std::set<std::uint32_t>(all.begin(), all.end()).size(), images);
+}
+
+TEST(Batches, ByClassesAWorkerHasFewOfThem) {
+  const auto labels = ten_classes(1000);
+  Batches batches(1000, 5, 8, Split::parse("classes:2"), 3, labels);
+  expect_a_partition(batches, 5, 1000);
+  for (std::size_t worker = 0; worker < 5; ++worker) {
+    std::set<int> classes;
+    for (const auto image : batches.of(worker)) classes.insert(labels[image]);
+    EXPECT_EQ(classes.size(), 2U) << worker;
+    EXPECT_EQ(batches.of(worker).size(), 200U);
+    std::set<std::uint32_t> pool(batches.of(worker).begin(), batches.of(worker).end()), seen;
+    for (std::uint64_t step = 0; step < 25; ++step)  // one pass
+      for (const auto image : batches.at(step, worker)) {
+        EXPECT_TRUE(pool.contains(image));
+        EXPECT_TRUE(seen.insert(image).second) << "twice in a pass";
+      }
+    EXPECT_EQ(seen.size(), 200U);
+    const std::vector<std::uint32_t> first(batches.at(0, worker).begin(),
+                                           batches.at(0, worker).end());
+    EXPECT_FALSE(std::ranges::equal(first, batches.at(25, worker)));
+  }
+}
+
+// Shares of a class: the mean of their squares is (A + 1) / (n A + 1) over n workers, times n.
+TEST(Batches, ByDirichletSharesAreAsUnequalAsTheNumberSays) {
+  const auto labels = ten_classes(4000);
+  for (const double number : {0.1, 1.0, 100.0}) {
+    double squares = 0;
+    constexpr int kSeeds = 40;
+    for (int seed = 0; seed < kSeeds; ++seed) {
+      Batches batches(4000, 4, 8, {Split::Kind::dirichlet, number},
+                      static_cast<std::uint64_t>(seed), labels);
+      if (seed == 0) expect_a_partition(batches, 4, 4000);
+      for (std::size_t worker = 0; worker < 4; ++worker) {
+        std::vector<double> share(10);
+        for (const auto image : batches.of(worker)) share[labels[image]] += 1.0 / 400;
+        for (const double s : share) squares += s * s / (10 * kSeeds);
+      }
+    }
+    EXPECT_NEAR(squares, (number + 1) / (4 * number + 1), 0.04) << number;
+  }
+}
+
+TEST(Batches, ByLabelAStepDependsOnItsNumberAlone) {
+  const auto labels = ten_classes(1000);
+  for (const char* split : {"classes:2", "dirichlet:0.5"}) {
+    Batches forward(1000, 4, 8, Split::parse(split), 7, labels),
+        jump(1000, 4, 8, Split::parse(split), 7, labels);
+    for (std::uint64_t step = 0; step < 70; ++step) forward.at(step, step % 4);
+    EXPECT_TRUE(std::ranges::equal(forward.at(70, 1), jump.at(70, 1))) << split;
+  }
+}
+
+TEST(Split, ReadsWhatItSays) {
+  for (const char* text : {"reshuffled", "sharded", "classes:2", "dirichlet:0.1"})
+    EXPECT_EQ(Split::parse(text).text(), text);
+  for (const char* text : {"", "classes", "classes:", "classes:0", "classes:1.5", "dirichlet:0",
+                           "dirichlet:x", "sharded:2", "label"})
+    EXPECT_EQ(
+        message_of<UsageError>([&] { Split::parse(text); }),
+        "no split '" + std::string(text) +
+            "'; allowed: reshuffled, sharded, classes:K (K = 1 to 256, whole) and dirichlet:A "
+            "(A = 0.001 to 1000)");
+  EXPECT_NE(message_of<UsageError>([] {
+              Batches(40, 4, 10, Split::parse("dirichlet:0.001"), 1, ten_classes(40));
+            }).find("leaves a worker without a batch of 10"),
+            std::string::npos);
+}
+
+TEST(Data, HeldOutImagesAreTrainingImages) {
+  Data data{.name = "d", .train = {.rows = 1, .cols = 2, .pixels = {}, .labels = {}}, .test = {}};
+  for (std::uint8_t i = 0; i < 100; ++i) {
+    data.train.pixels.insert(data.train.pixels.end(), {i, static_cast<std::uint8_t>(i + 100)});
+    data.train.labels.push_back(i % 10);
+  }
+  data.test = {.rows = 1, .cols = 2, .pixels = {255, 255}, .labels = {9}};
+  hold_out(data, 30);
+  EXPECT_EQ(data.train.count(), 70U);
+  EXPECT_EQ(data.test.count(), 30U);
+  EXPECT_EQ(data.name, "d, 30 held out");
+  std::set<int> seen;
+  for (const Images* images : {&data.train, &data.test})
+    for (std::size_t i = 0; i < images->count(); ++i) {
+      EXPECT_EQ(images->pixels[2 * i] + 100, images->pixels[2 * i + 1]);
+      EXPECT_EQ(images->pixels[2 * i] % 10, images->labels[i]);
+      seen.insert(images->pixels[2 * i]);
+    }
+  EXPECT_EQ(seen.size(), 100U);
+  EXPECT_THROW(hold_out(data, 70), UsageError);
+}
+
 TEST(Batches, TooFewImagesAreRefused) {
   EXPECT_EQ(message_of<UsageError>([] { Batches(10, 4, 5, Split::reshuffled, 1); }),
             "4 workers with batches of 5 need more than the 10 images there are");

@@ -30,7 +30,9 @@ inline const std::string& gossip_spec_at(std::uint16_t selector) {
 inline std::unique_ptr<Mixer> gossip_mixer(const std::string& spec, Transport& transport) {
   const std::string name = spec.substr(0, spec.find(':'));
   const auto info = std::ranges::find(mixers(), name, &MixerInfo::name);
-  const Operator op = parse_operator(info->takes_operator ? "topk:0.2" : "identity");
+  const Operator op = parse_operator(info->wants_unbiased   ? "natural"
+                                     : info->takes_operator ? "topk:0.2"
+                                                            : "identity");
   return make_mixer(spec, {.transport = transport,
                            .model = kGossipModel,
                            .graph = make_graph("ring:2"),

@@ -631,6 +631,52 @@ class DeepSqueeze:
         return [x[i] + self.gamma * WEIGHT * sum(c[j] - c[i] for j in neighbours(i, n)) for i in range(n)]
 
 
+class Replicas:
+    """Of Tang et al. (1803.06443): what all know of each rank's model. A rank's first message is its whole model."""
+
+    def __init__(self, spec, counts, gamma, seed):
+        self.spec, self.slices, self.gamma, self.seed, self.t = spec, Slices(counts).all, gamma, seed, 0
+
+    def compressed(self, x, step, rank, heard):
+        """Natural compression is heard: of small differences rounding may decide where a draw falls."""
+        exact, law = operator(self.spec)
+        if exact is None or isinstance(exact, Natural):
+            return np.concatenate([checked(law, x[a:b], heard.up(rank)[a:b]) for a, b in self.slices])
+        if not isinstance(exact, Drawn):
+            return each_slice(self.spec, x, self.slices)
+        return np.concatenate([exact.at(self.seed, step, rank, a)(x[a:b]) for a, b in self.slices])
+
+    def mixed(self, x):
+        n, w = len(x), self.gamma * WEIGHT
+        return [(1 - 2 * w) * x[i] + w * sum(x[j] for j in neighbours(i, n)) for i in range(n)]
+
+
+class Dcd(Replicas):
+    """Algorithm 1: x += C(W x - step - x). All know all models, so the models are the replicas."""
+
+    def round(self, x, step, heard):
+        if self.t > 0:
+            z = [a + b - 2 * old for a, b, old in zip(self.mixed(self.x), x, self.x)]
+            x = [old + self.compressed(one, step, i, heard) for i, (old, one) in enumerate(zip(self.x, z))]
+        self.t, self.x = self.t + 1, [one.copy() for one in x]
+        return x
+
+
+class Ecd(Replicas):
+    """Algorithm 2, with x_t+1 = W y_t - step; y are the estimates."""
+
+    def round(self, x, step, heard):
+        t = self.t
+        if t == 0:
+            self.y = [one.copy() for one in x]
+        else:
+            z = [(1 - t / 2) * old + t / 2 * one for old, one in zip(self.x, x)]
+            c = [self.compressed(one, step, i, heard) for i, one in enumerate(z)]
+            self.y = [(1 - 2 / t) * y + 2 / t * one for y, one in zip(self.y, c)]
+        self.t, self.x = t + 1, [one.copy() for one in x]
+        return self.mixed(self.y)
+
+
 class Moniqua:
     """Lu and De Sa, algorithm 1, with four cyclic levels over B = 4 theta. Codes are heard and checked."""
 

@@ -188,6 +188,16 @@ void add_mixing(std::vector<Recipe>& all) {
                  .mixer = "deepsqueeze:0.3",
                  .training = gossip(0.05),
                  .summary = "DeepSqueeze on a ring, one bit per entry."});
+  all.push_back({.name = "dcd-natural",
+                 .op = "natural",
+                 .mixer = "dcd",
+                 .training = gossip(0.05),
+                 .summary = "DCD-PSGD on a ring, natural compression of every step: a baseline."});
+  all.push_back({.name = "ecd-natural",
+                 .op = "natural",
+                 .mixer = "ecd",
+                 .training = gossip(0.05),
+                 .summary = "ECD-PSGD on a ring, natural compression: a baseline."});
   all.push_back({.name = "moniqua",
                  .mixer = "moniqua:0.1,0.2",
                  .training = gossip(0.05),

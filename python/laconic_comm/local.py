@@ -226,8 +226,8 @@ class Gossip(_Around):
         gossip = lc.Gossip(model, optimizer, topology="ring", mixer="powergossip")
         ... gossip.step() instead of optimizer.step()
 
-    ``op`` is for mixers that compress by an operator (choco, deepsqueeze). The model is a plain module,
-    rank 0's at the start. ``seed``, ``timeout``, ``threads``, ``transport`` and ``group`` are those of
+    ``op`` is for mixers that compress by an operator (choco, deepsqueeze; unbiased ones for dcd and ecd). The model
+    is a plain module, rank 0's at the start. ``seed``, ``timeout``, ``threads``, ``transport`` and ``group`` are those of
     ``attach``.
     """
 

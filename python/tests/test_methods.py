@@ -233,6 +233,9 @@ def mixer_of(recipe, ranks, all_ranks):
         return m.Choco(recipe["op"], COUNTS, ranks, *numbers, "fresh" in spec), "after" not in spec
     if name == "deepsqueeze":
         return m.DeepSqueeze(recipe["op"], COUNTS, ranks, *numbers), "after" not in spec
+    if name in ("dcd", "ecd"):
+        kind = m.Dcd if name == "dcd" else m.Ecd
+        return kind(recipe["op"], COUNTS, *(numbers or [1.0]), SEED), name == "dcd"
     if name == "moniqua":
         return m.Moniqua(*numbers), False
     rank, iterations, gamma = (*numbers, *(1, 1, 1)[len(numbers) :])
@@ -319,6 +322,8 @@ MORE = [
     {"op": "topk:0.1", "mixer": "choco:0.3,after"},
     {"op": "sign", "mixer": "choco:0.3,fresh"},
     {"op": "sign", "mixer": "deepsqueeze:0.3,after"},
+    {"op": "randomk:0.8", "mixer": "dcd:0.7"},
+    {"op": "randomk:0.8", "mixer": "ecd"},
     {"mixer": "powergossip:2"},
     {"mixer": "powergossip:2,3"},
     {"mixer": "dpsgd:0.7"},

@@ -31,6 +31,15 @@ void require_contraction(const MixerInfo& info, const Plan& plan) {
   }
 }
 
+// What is left out is lost: it must be nothing on average.
+void require_unbiased(const MixerInfo& info, const Plan& plan) {
+  for (std::size_t i = 0; i < plan.layout.size(); ++i)
+    if (!plan.op(i).traits(plan.layout[i].count).unbiased)
+      throw UsageError("mixer '" + info.name + "' loses what '" + plan.op(i).spec() +
+                       "' leaves out, which has a bias; allowed: unbiased operators (see list), "
+                       "among them natural, qsgd and randomk");
+}
+
 }  // namespace
 
 const std::vector<MixerInfo>& mixers() { return registry().all(); }
@@ -45,7 +54,9 @@ std::unique_ptr<Mixer> make_mixer(std::string_view spec, MixerSetup setup) {
   if (setup.graph.size() != setup.transport.size())
     throw UsageError("a graph of " + std::to_string(setup.graph.size()) + " ranks for " +
                      std::to_string(setup.transport.size()));
-  if (info.takes_operator)
+  if (info.wants_unbiased)
+    require_unbiased(info, setup.plan);
+  else if (info.takes_operator)
     require_contraction(info, setup.plan);
   else
     require_identity(info, setup.plan);

@@ -1,5 +1,6 @@
 // Training without a centre: every rank has a model of its own, and a mixer moves it towards those
-// of its neighbours. The sum of all models stays what it was, up to rounding.
+// of its neighbours. The sum of all models stays what it was, up to rounding; on average where what
+// an operator loses is not remembered (`wants_unbiased`).
 #pragma once
 
 #include "laconic/exchange/aggregator.h"
@@ -45,6 +46,7 @@ struct MixerInfo {
   std::vector<Parameter> parameters;
   std::vector<std::string> examples;  // what every test of all mixers runs
   bool takes_operator = false;        // any contraction; others send in a form of their own
+  bool wants_unbiased = false;        // takes unbiased operators, contractions or not
   std::function<std::unique_ptr<Mixer>(MixerSetup, const Args&)> make;
 };
 

@@ -12,6 +12,12 @@ void swap_with(std::span<const Neighbour> peers, std::span<const ByteView> out,
                std::vector<Buffer>& in, std::uint64_t most, Transport& transport,
                const Deadline& deadline, Transfer& transfer);
 
+// Who sends a frame of plain floats where others compress: this rank, and neighbours by place.
+struct Whole {
+  bool mine = false;
+  std::vector<bool> theirs = {};  // empty: none
+};
+
 // The same frame to all neighbours, and theirs.
 class Neighbourhood {
  public:
@@ -28,7 +34,8 @@ class Neighbourhood {
 
   // Compresses x, sends it and takes in the neighbours' frames, each checked to its last bit. Fills
   // the stats but for what comes after.
-  void swap(std::span<const float> x, std::uint64_t step, StepStats& stats);
+  void swap(std::span<const float> x, std::uint64_t step, StepStats& stats,
+            const Whole& whole = {});
 
   // What swap brought, by place among the step's neighbours, and what it sent.
   const FrameIn& from(std::size_t neighbour) const { return theirs_[neighbour]; }
@@ -38,7 +45,7 @@ class Neighbourhood {
 
  private:
   Transport& transport_;
-  Plan plan_;
+  Plan plan_, whole_plan_;
   std::vector<std::size_t> slices_;
   std::uint64_t seed_;
   double timeout_seconds_;

@@ -11,17 +11,12 @@ namespace {
 constexpr const char* kTopology = "chain:3";
 constexpr std::size_t kFaulty = 2;
 
-GossipRun run_of(const MixerInfo& info, const std::string& spec) {
-  return {
-      .mixer = spec, .topology = kTopology, .op = info.takes_operator ? "topk:0.2" : "identity"};
-}
-
 template <class Body>
 void on_every_mixer(Body body) {
   for (const MixerInfo& info : mixers())
     for (const std::string& spec : info.examples) {
       SCOPED_TRACE(spec);
-      body(run_of(info, spec));
+      body(run_of(info, spec, kTopology));
     }
 }
 

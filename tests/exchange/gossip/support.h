@@ -19,6 +19,15 @@ struct GossipRun {
   std::uint64_t seed = 9;
 };
 
+// With an operator that the mixer goes with and that loses something, if it takes any.
+inline GossipRun run_of(const MixerInfo& info, const std::string& spec,
+                        const std::string& topology = "ring:8") {
+  const char* const op = info.wants_unbiased   ? "natural"
+                         : info.takes_operator ? "topk:0.2"
+                                               : "identity";
+  return {.mixer = spec, .topology = topology, .op = op};
+}
+
 inline std::unique_ptr<Mixer> mixer_of(const GossipRun& run, Transport& transport,
                                        const Graph& graph) {
   return make_mixer(run.mixer, {.transport = transport,

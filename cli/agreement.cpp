@@ -18,6 +18,7 @@ using Models = std::vector<std::vector<float>>;
 struct Trace {
   std::vector<double> error;  // |x - mean of all starts|^2
   std::vector<std::uint64_t> payload, traffic, waits;
+  std::vector<double> apart;
 };
 
 Models starts(std::uint64_t seed, std::size_t workers, std::size_t count) {
@@ -49,13 +50,14 @@ double error_of(std::span<const float> model, std::span<const double> mean) {
 
 Trace mix(Mixer& mixer, std::vector<float>& model, std::span<const double> mean,
           std::uint64_t rounds, const std::function<void(std::uint64_t)>& progress) {
-  Trace trace{{error_of(model, mean)}, {0}, {0}, {0}};
+  Trace trace{{error_of(model, mean)}, {0}, {0}, {0}, {0}};
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const StepStats stats = mixer.mix(model, {.step = round});
     trace.error.push_back(error_of(model, mean));
     trace.payload.push_back(trace.payload.back() + stats.payload_bytes);
     trace.traffic.push_back(trace.traffic.back() + stats.traffic_bytes);
     trace.waits.push_back(trace.waits.back() + stats.rounds);
+    trace.apart.push_back(mixer.apart());
     if (progress) progress(round + 1);
   }
   return trace;
@@ -87,6 +89,7 @@ std::vector<AgreementRow> rows_of(const std::vector<Trace>& traces) {
       row.payload += static_cast<double>(trace.payload[round]) / workers;
       row.traffic += static_cast<double>(trace.traffic[round]) / workers;
       row.waits += static_cast<double>(trace.waits[round]) / workers;
+      row.apart = std::max(row.apart, trace.apart[round]);
     }
   }
   return rows;

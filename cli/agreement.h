@@ -23,6 +23,7 @@ struct AgreementRow {
   double error = 1;                 // the sum of |x - mean of all starts|^2, relative to the start
   double payload = 0, traffic = 0;  // bytes sent so far, mean over workers
   double waits = 0;                 // how often a worker waited for others so far
+  double apart = 0;                 // Mixer::apart in this round, the largest of all workers'
 };
 
 // One row per round, after that of the start. `progress` hears of rounds from one worker.

@@ -175,11 +175,8 @@ std::vector<AgreementRow> thinned(const std::vector<AgreementRow>& rows) {
 }
 
 Json to_json(const AgreementRow& row) {
-  return {{"round", row.round},
-          {"error", row.error},
-          {"payload_bytes", row.payload},
-          {"traffic_bytes", row.traffic},
-          {"waits", row.waits}};
+  return {{"round", row.round},           {"error", row.error}, {"payload_bytes", row.payload},
+          {"traffic_bytes", row.traffic}, {"waits", row.waits}, {"apart", row.apart}};
 }
 
 Json to_json(const Result& result, const std::vector<AgreementRow>& rows) {
@@ -252,6 +249,22 @@ void print_rounds(const Result& result, const Options& options) {
       0);
 }
 
+// Of mixers that need neighbours within some bound: whether they were.
+void print_bounds(const std::vector<Result>& results) {
+  for (const Result& result : results) {
+    const auto most = std::ranges::max_element(result.rows, {}, &AgreementRow::apart);
+    if (most->apart == 0) continue;
+    const auto beyond = std::ranges::count_if(result.rows, [](auto& r) { return r.apart > 1; });
+    print_wrapped(
+        fmt::format("\n{} on {}: neighbours were at least {:.3g} of its bound (theta) apart in "
+                    "round {}; beyond it, where rounds go wrong, in {} of {} rounds.",
+                    result.mixer, printable(result.place->topology), most->apart, most->round,
+                    with_commas(static_cast<std::uint64_t>(beyond)),
+                    with_commas(result.rows.size() - 1)),
+        0);
+  }
+}
+
 // Several runs: a row each.
 void print_runs(const std::vector<Result>& results, const Options& options) {
   const Place* before = nullptr;
@@ -285,6 +298,7 @@ void print(const Options& options) {
     print_rounds(results[0], options);
   else
     print_runs(results, options);
+  print_bounds(results);
   if (!options.report.empty()) fmt::print("\nPlots: {}\n", printable(options.report));
 }
 

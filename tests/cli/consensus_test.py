@@ -14,6 +14,19 @@ class Consensus(CliTest):
         self.assertEqual(len(report["runs"]), 1)
         return report["runs"][0]
 
+    def test_moniqua_tells_how_far_neighbours_are_from_theta(self):
+        """Normal entries of neighbours differ by up to 6 or so."""
+        args = ("--rounds", 3, "--shape", "20x20")
+        for theta, beyond in ((1, True), (20, False)):
+            report = self.ok("consensus", "--json", "--mixer", f"moniqua:{theta},0.1", *args)
+            apart = [row["apart"] for row in json.loads(report)["runs"][0]["rounds"]]
+            self.assertEqual(apart[0], 0)
+            self.assertEqual(max(apart) > 1, beyond)
+            self.assertGreater(apart[1], 0)
+        shown = self.ok("consensus", "--mixer", "moniqua:1,0.1", *args)
+        self.assertIn("of its bound (theta) apart in round", shown)
+        self.assertNotIn("theta", self.ok("consensus", "--mixer", "dpsgd", *args))
+
     def test_plain_gossip_on_the_ring_of_eight(self):
         report = self.consensus("--mixer", "dpsgd", "--gamma", "best", "--rounds", 20)
         self.assertAlmostEqual(report["spectral_gap"], 0.195262, 6)

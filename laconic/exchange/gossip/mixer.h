@@ -25,6 +25,11 @@ class Mixer {
   // Length of what is still owed to the neighbours; 0 when nothing is remembered. A pass over it.
   virtual double residual_norm() const { return 0; }
 
+  // How far neighbours certainly were from this rank in the last round, in the entry where it is
+  // most, in parts of what the mixer needs them to stay within (moniqua's theta): above 1 a round
+  // has gone wrong. 0 where there is no such bound.
+  virtual double apart() const { return 0; }
+
   virtual State save() const = 0;
   // Throws DataError unless the state is one this mixer saved for this model, graph and rank.
   virtual void load(const State& state) = 0;

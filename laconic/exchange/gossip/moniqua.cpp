@@ -24,8 +24,11 @@ double modulo(double v, double b) { return v - b * std::floor(v / b + 0.5); }
 // Four levels over a span of B. As published they are 1/3 apart, B = 6 theta, and the first and the
 // last are the same modulo 1; a cyclic grid has them 1/4 apart, B = 4 theta, and half the error.
 struct Grid {
-  Grid(double theta, bool is_cyclic)
-      : cyclic(is_cyclic), apart(cyclic ? 0.25 : 1.0 / 3), span(theta * (cyclic ? 4 : 6)) {}
+  Grid(double bound, bool is_cyclic)
+      : cyclic(is_cyclic),
+        apart(cyclic ? 0.25 : 1.0 / 3),
+        theta(bound),
+        span(theta * (cyclic ? 4 : 6)) {}
 
   // Rounds up with the probability that makes the mean right; `draw` is from [0, 1).
   unsigned code(double x, double draw) const {
@@ -37,9 +40,16 @@ struct Grid {
   double error(double x, unsigned code) const {
     return cyclic ? modulo(value(code) - x, span) : value(code) - modulo(x, span);
   }
+  // How far x is at least from whatever has this code by this draw: those values fill a stretch of
+  // one level modulo the span. At most half of what the stretch leaves of the span, 1.5 theta on
+  // the cyclic grid and 2 theta on the published one.
+  double least_gap(double x, unsigned code, double draw) const {
+    const double middle = value(code) + (0.5 - draw) * apart * span;
+    return std::abs(modulo(middle - x, span)) - 0.5 * apart * span;
+  }
 
   bool cyclic;
-  double apart, span;
+  double apart, theta, span;
 };
 
 // What follows the codes.
@@ -87,25 +97,31 @@ class Moniqua : public Mixer {
     stats.exchange_seconds = watch.lap();
     stats.finite = finite(mine_.view());
     std::ranges::fill(change_, 0.0);
+    double gap = 0;
     for (std::size_t j = 0; j < peers.size(); ++j) {
       check(in_[j].view(), peers[j].rank, info.step);
       stats.finite = stats.finite && finite(in_[j].view());
       if (finite(mine_.view()) && finite(in_[j].view()))
-        approach(x, in_[j].view(), gamma_ * peers[j].weight);
+        gap = std::max(gap, approach(x, in_[j].view(), gamma_ * peers[j].weight, info.step));
     }
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(x[i] + change_[i]);
+    apart_ = gap / grid_.theta;
     stats.decompress_seconds = watch.lap();
     return stats;
   }
+
+  double apart() const override { return apart_; }
 
   State save() const override { return {}; }
   void load(const State& state) override { expect_state(state, {}, model_); }
 
  private:
   // All ranks round with the same draws: models that agree then stay in agreement.
+  Key draws_of(std::uint64_t step) const { return make_keys(seed_, step, 0).common; }
+
   void write(std::span<const float> x, std::uint64_t step) {
     const bool is_finite = kernels::all_finite(x);
-    const Key draws = make_keys(seed_, step, 0).common;
+    const Key draws = draws_of(step);
     const auto codes = mine_.reset(codes_);
     std::ranges::fill(codes, std::uint8_t{0});
     for (std::size_t i = 0; is_finite && i < x.size(); ++i) {
@@ -143,12 +159,18 @@ class Moniqua : public Mixer {
   }
 
   // Lu and De Sa, algorithm 1: the neighbour's remainder next to one's own value, less one's own
-  // rounding error, so that what one end gains the other loses.
-  void approach(std::span<const float> x, ByteView theirs, double weight) {
+  // rounding error, so that what one end gains the other loses. Returns how far apart the two
+  // certainly are.
+  double approach(std::span<const float> x, ByteView theirs, double weight, std::uint64_t step) {
+    const Key draws = draws_of(step);
+    double gap = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const double there = modulo(grid_.value(code_at(theirs, i)) - x[i], grid_.span);
+      const unsigned code = code_at(theirs, i);
+      const double there = modulo(grid_.value(code) - x[i], grid_.span);
       change_[i] += weight * (there - grid_.error(x[i], code_at(mine_.view(), i)));
+      gap = std::max(gap, grid_.least_gap(x[i], code, draws.bits32(i) * 0x1p-32));
     }
+    return gap;
   }
 
   Transport& transport_;
@@ -157,6 +179,7 @@ class Moniqua : public Mixer {
   double timeout_seconds_;
   Grid grid_;
   double gamma_;
+  double apart_ = 0;  // in the last round, in parts of theta
   std::vector<std::vector<Neighbour>> neighbours_;
   std::size_t codes_;  // bytes of them
   std::vector<double> change_;

@@ -372,6 +372,38 @@ TEST(Moniqua, WrapsAroundWhenTheGapExceedsHalfTheSpan) {
   EXPECT_FLOAT_EQ(gap_after(3), 3.5F);  // 3 is -1 modulo 4: the two move apart
 }
 
+// apart() after one round of two ranks that differ by `gap` everywhere, the larger of both.
+double apart_after(const std::string& mixer, float gap, std::size_t count) {
+  const GossipRun run{.mixer = mixer, .topology = "ring:2", .model = {{"x", {count}}}};
+  std::vector<double> apart(2);
+  expect_no_errors(on_ranks(2, [&](Transport& transport) {
+    const auto rank = static_cast<std::size_t>(transport.rank());
+    const auto own = mixer_of(run, transport);
+    std::vector<float> x = gaussian(count, 3, 5);
+    for (float& value : x) value += rank == 0 ? 0.0F : gap;
+    own->mix(x, {});
+    apart[rank] = own->apart();
+  }));
+  return std::max(apart[0], apart[1]);
+}
+
+// What is reported is certain, so never too much while nothing wraps, and with many entries close
+// to the truth: each tells the gap less up to a level, which its draw decides.
+TEST(Moniqua, ReportsHowFarNeighboursAreFromTheta) {
+  constexpr std::size_t kMany = 5000;
+  for (const auto& [mixer, most] : {std::pair{"moniqua:2", 3.0F}, {"moniqua:2,published", 4.0F}}) {
+    SCOPED_TRACE(mixer);
+    EXPECT_LT(apart_after(mixer, 0, kMany), 1e-12);
+    for (const float gap : {0.2F, 1.0F, 1.9F, 2.5F, most}) {
+      EXPECT_LE(apart_after(mixer, gap, kMany), gap / 2 + 1e-6);
+      EXPECT_GE(apart_after(mixer, gap, kMany), gap / 2 - 0.01);
+      EXPECT_LE(apart_after(mixer, gap, 1), gap / 2 + 1e-6);
+    }
+    EXPECT_GT(apart_after(mixer, most + 0.5F, kMany), 1);  // it wraps, and still shows
+  }
+  EXPECT_EQ(apart_after("dpsgd", 5, 10), 0);
+}
+
 // Rounding at random between levels s apart has a root mean square error of s / sqrt(6): 0.408
 // theta on the cyclic grid, 0.816 theta on the published one.
 TEST(Moniqua, ACyclicGridHalvesTheError) {

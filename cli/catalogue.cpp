@@ -53,6 +53,7 @@ std::string parts_of(const Recipe& r) {
     parts += ", layout " + r.layout + ", mixer " + r.mixer + ", topology " + r.topology;
   if (!r.down.empty()) parts += ", down " + r.down;
   if (r.down_memory != "none") parts += ", down memory " + r.down_memory;
+  if (r.draws != Recipe().draws) parts += ", draws " + r.draws;
   if (r.delay > 1) parts += ", every " + std::to_string(r.delay) + " steps";
   if (r.outer != "none") parts += ", outer " + r.outer;
   for (const std::string& phase : r.warmup)

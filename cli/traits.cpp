@@ -21,6 +21,7 @@ std::string describe(const Traits& traits) {
   std::string text = traits.unbiased ? "unbiased" : "biased";
   if (traits.random) text += ", random";
   if (traits.shared) text += ", shared";
+  if (traits.stratified) text += ", stratified";
   if (traits.omega) text += fmt::format(", omega {:.4g}", *traits.omega);
   if (traits.shared && traits.unbiased) text += " of the mean over ranks too";
   if (traits.delta) text += ", delta " + delta_text(*traits.delta);
@@ -30,8 +31,9 @@ std::string describe(const Traits& traits) {
 
 Json to_json(const Traits& traits) {
   return {{"unbiased", traits.unbiased},    {"random", traits.random},
-          {"shared", traits.shared},        {"omega", or_null(traits.omega)},
-          {"delta", or_null(traits.delta)}, {"absolute", traits.absolute}};
+          {"shared", traits.shared},        {"stratified", traits.stratified},
+          {"omega", or_null(traits.omega)}, {"delta", or_null(traits.delta)},
+          {"absolute", traits.absolute}};
 }
 
 }  // namespace laconic::cli

@@ -13,6 +13,7 @@ An operator is a pair (exact, law): exact(x) is what arrives of x, or None where
 AssertionError unless y may arrive of x.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -185,10 +186,12 @@ def operator(spec):
 class Drawn:
     """An operator whose draws are a function of seed, step, rank and place in the model."""
 
-    def at(self, seed, step, rank, first):
+    def at(self, seed, step, rank, first, ranks=1):
+        """With more than one rank those that round draw from strata among so many."""
         r = laconic_reference
         self.first, key = first, r.fork(r.mix(seed + r.G), step)
         self.common, self.own = r.fork(key, 0), r.fork(r.fork(key, 1), rank)
+        self.strata, self.rank, self.ranks = r.fork(key, 2), rank, ranks
         return self
 
 
@@ -211,12 +214,25 @@ class Natural(Drawn):
 
     def __call__(self, x):
         bits = x.astype(np.float32).view(np.uint32)
-        magnitude = (bits & 0x7FFFFFFF) + (self.words(x.size) & 0x7FFFFF)
+        draws = self.in_strata(bits) if self.ranks > 1 else self.words(self.own, x.size) & 0x7FFFFF
+        magnitude = (bits & 0x7FFFFFFF) + draws
         return (bits & 0x80000000 | magnitude & 0x7F800000).view(np.float32).astype(np.float64)
 
-    def words(self, count):
+    def in_strata(self, bits):
+        """Suresh et al., arXiv 2203.04925: at each place every rank draws from another of n equal parts, and negative
+        entries take the complement."""
+        n, r, common = self.ranks, laconic_reference, self.words(self.strata, bits.size).astype(np.int64)
+        factors = (r.draw(r.fork(self.strata, 0), j) % n for j in itertools.count())
+        coprime = itertools.islice((a for a in factors if math.gcd(a, n) == 1), 4)
+        turns, width = np.array([a * self.rank % n for a in coprime]), 2**32 // n
+        part = ((common * n >> 32) + turns[common % 4]) % n
+        inside = self.words(self.own, bits.size).astype(np.int64) * width >> 32
+        draws = (part * width + inside).astype(np.uint32)
+        return np.where(bits >> np.uint32(31), ~draws, draws) >> np.uint32(9)
+
+    def words(self, key, count):
         """32 bits for each of these places, which are below 2^32."""
-        high = laconic_reference.fork(self.own, 0)
+        high = laconic_reference.fork(key, 0)
         word0, word1 = np.uint32(high & 0xFFFFFFFF), np.uint32(high >> 32)
         h = np.arange(self.first, self.first + count, dtype=np.uint32) + word0
         h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D) ^ word1
@@ -392,7 +408,7 @@ class Averaging:
         """What arrives of x."""
         exact, law = operator(spec)
         if isinstance(exact, Drawn):
-            exact.at(self.seed, step, rank, a)
+            exact.at(self.seed, step, rank, a, self.ranks if self.recipe["draws"] == "strata" else 1)
         return exact(x) if exact is not None else checked(law, x, heard.up(rank)[a:b])
 
     def down_leg(self, spec, x, a, b, heard):

@@ -135,6 +135,10 @@ const RegisterCommand command{{
                                "Operator of the way back, where an exchange has one; as --op"),
                 app.add_option("--down-memory", o->own.down_memory, "And the memory beside it")
                     ->capture_default_str(),
+                app.add_option("--draws", o->own.draws,
+                               "How rounding draws: strata, so that ranks' errors cancel in the "
+                               "mean, or own")
+                    ->capture_default_str(),
                 app.add_option("--rule", o->own.rules,
                                "Operator for some tensors: name=*.bias,op=identity"),
                 app.add_option("--mixer", o->own.mixer,

@@ -165,8 +165,8 @@ struct GuardOptions {
   static GuardOptions parse(std::string_view text);
 };
 
-// What an aggregator is made from. Model, plans, seed, memory, unit_bytes and the guard must be the
-// same on all ranks.
+// What an aggregator is made from. Model, plans, seed, strata, memory, unit_bytes and the guard
+// must be the same on all ranks.
 struct Setup {
   Transport& transport;
   Model model;
@@ -178,6 +178,8 @@ struct Setup {
   std::optional<Plan> down = {};
   std::string down_memory = "none";
   std::uint64_t seed = 0;
+  // Rounding draws from strata among ranks (base/key.h), so that their errors cancel in the mean.
+  bool strata = true;
   double timeout_seconds = 60;
   unsigned threads = 1;
   Engine engine = Engine::callers;

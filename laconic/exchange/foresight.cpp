@@ -42,7 +42,8 @@ Leg Rehearsal::leg_of(const Plan& plan, std::uint64_t seed) const {
 }
 
 std::uint64_t Rehearsal::frame(const Plan& plan, Slices slices) {
-  const Leg leg = leg_of(plan, kSeed);
+  Leg leg = leg_of(plan, kSeed);
+  leg.strata = true;
   out_.begin(leg, 0, written_);
   for (const std::size_t i : slices) {
     const Slice& slice = plan.layout[i];

@@ -67,7 +67,7 @@ void FrameOut::begin(const Leg& leg, int rank, Buffer& out) {
   header_.rank = static_cast<std::uint64_t>(rank);
   header_.ranks = leg.ranks;
   header_.shape.assign(1, leg.count);
-  keys_ = header_.keys();
+  keys_ = make_keys(leg.seed, leg.step, header_.rank, leg.strata ? leg.ranks : 1);
   if (hints_.size() < leg.plan.layout.size()) hints_.resize(leg.plan.layout.size());
   out.clear();
   writer_.begin(out, header_, leg.plan.operators);

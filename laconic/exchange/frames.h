@@ -19,6 +19,7 @@ struct Leg {
   std::uint64_t seed, step;
   std::size_t count;      // entries of the model
   std::size_t ranks = 0;  // 0: not said
+  bool strata = false;    // the frames of all of them are averaged: rounding draws from strata
 };
 
 // The seed of the leg that carries sums back.

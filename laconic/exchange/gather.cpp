@@ -76,8 +76,8 @@ class GatherUnit : public Unit {
 
  private:
   Leg leg_of(const Step& step) const {
-    return {step.plan, setup_.seed, step.info.step, step.gradient.places().entries(),
-            frames_.size()};
+    return {step.plan,      setup_.seed,  step.info.step, step.gradient.places().entries(),
+            frames_.size(), setup_.strata};
   }
 
   // Each slice: what memory wants sent is encoded, and memory learns what will arrive.

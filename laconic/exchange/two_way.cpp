@@ -207,13 +207,16 @@ class TwoWayUnit : public Unit {
     return all[static_cast<std::size_t>(rank)];
   }
 
-  Leg leg_of(const Step& step, const Plan& plan, std::uint64_t seed) const {
-    return {plan, seed, step.info.step, step.gradient.places().entries(), mine_.size()};
+  Leg leg_of(const Step& step, const Plan& plan, std::uint64_t seed, bool strata) const {
+    return {plan, seed, step.info.step, step.gradient.places().entries(), mine_.size(), strata};
   }
-  Leg up(const Step& step) const { return leg_of(step, step.plan, exchange_.setup().seed); }
+  Leg up(const Step& step) const {
+    return leg_of(step, step.plan, exchange_.setup().seed, exchange_.setup().strata);
+  }
+  // Of each sum there is one sender: no strata.
   Leg down(const Step& step) const {
-    return leg_of(step, exchange_.down_at(step.info.step),
-                  seed_of_way_back(exchange_.setup().seed));
+    return leg_of(step, exchange_.down_at(step.info.step), seed_of_way_back(exchange_.setup().seed),
+                  false);
   }
 
   // Calls use(rank) for all other ranks, the next one first, so that no rank is everybody's first.

@@ -37,7 +37,7 @@ HWY_INLINE void to_codes_by(const float* x, std::size_t count, Ruler ruler, Roun
   const Values top = set(ruler.last), zero = hn::Zero(df);
   const auto code = [&](std::size_t at) HWY_ATTR {
     const Values place = hn::Mul(hn::Sub(hn::Mul(hn::LoadU(df, x + at), fit), start), factor);
-    return whole_part(hn::Min(hn::Add(hn::Max(place, zero), rounder.next()), top));
+    return whole_part(hn::Min(hn::Add(hn::Max(place, zero), rounder.next(zero)), top));
   };
   for (std::size_t i = 0; i < count; i += 4 * lanes) {
     hwy::Prefetch(x + i + kReadAhead);
@@ -48,8 +48,9 @@ HWY_INLINE void to_codes_by(const float* x, std::size_t count, Ruler ruler, Roun
 }
 
 void to_codes_at_random(const float* x, std::size_t count, Ruler ruler, std::uint32_t first,
-                        Key key, std::uint8_t* codes) {
-  to_codes_by(x, count, ruler, AtRandom(first, key), codes);
+                        const Draws& draws, std::uint8_t* codes) {
+  with_draws(first, draws,
+             [&](auto drawn) HWY_ATTR { to_codes_by(x, count, ruler, AtRandom(drawn), codes); });
 }
 void to_codes_nearest(const float* x, std::size_t count, Ruler ruler, std::uint8_t* codes) {
   to_codes_by(x, count, ruler, ToNearest(), codes);
@@ -120,7 +121,7 @@ Ruler ruler_of(float low, float high, unsigned bits) {
 }  // namespace
 
 void to_codes(std::span<const float> x, float low, float high, unsigned bits, Rounding rounding,
-              Key key, std::uint64_t first, std::uint8_t* codes) {
+              const Draws& draws, std::uint64_t first, std::uint8_t* codes) {
   const Ruler ruler = ruler_of(low, high, bits);
   if (rounding == Rounding::nearest)
     return in_groups(
@@ -129,8 +130,8 @@ void to_codes(std::span<const float> x, float low, float high, unsigned bits, Ro
           HWY_DYNAMIC_DISPATCH(to_codes_nearest)(x, count, ruler, codes);
         },
         In<float>{x.data()}, Out<std::uint8_t>{codes});
-  in_draws(x.size(), key, first,
-           [&](std::size_t from, std::size_t part, std::uint32_t at, Key upper) {
+  in_draws(x.size(), draws, first,
+           [&](std::size_t from, std::size_t part, std::uint32_t at, const Draws& upper) {
              in_groups(
                  part,
                  [&](std::size_t skip, std::size_t count, const float* x, std::uint8_t* codes) {

@@ -1,4 +1,4 @@
-// Floats to codes that are evenly spaced in a range, and back. Draw i is key.bits32(first + i).
+// Floats to codes that are evenly spaced in a range, and back. Draw i is draws.bits32(first + i).
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace laconic::kernels {
 // to_levels, to at most L. Code c stands for low * (1 - t) + high * t with t = c * (1 / L), clamped
 // to low and high.
 void to_codes(std::span<const float> x, float low, float high, unsigned bits, Rounding rounding,
-              Key key, std::uint64_t first, std::uint8_t* codes);
+              const Draws& draws, std::uint64_t first, std::uint8_t* codes);
 void add_codes(const std::uint8_t* codes, float low, float high, unsigned bits, float weight,
                std::span<float> y);
 

@@ -79,7 +79,7 @@ HWY_INLINE void to_levels_by(const float* x, std::size_t count, float factor, fl
       const Values v = hn::LoadU(df, x + i + number * lanes);
       const Values y = hn::Mul(hn::Abs(v), by);
       sum.add(y, (start + number) % LaneSum::kVectors);
-      const Values moved = hn::Min(hn::Add(y, rounder.next()), limit);
+      const Values moved = hn::Min(hn::Add(y, rounder.next(v)), limit);
       if (kMayBeWide) largest = hn::Max(largest, moved);
       return whole_part(hn::CopySignToAbs(moved, v));
     };
@@ -91,20 +91,26 @@ HWY_INLINE void to_levels_by(const float* x, std::size_t count, float factor, fl
 }
 
 void small_at_random(const float* x, std::size_t count, float factor, float most,
-                     std::uint32_t first, Key key, LevelSpan levels) {
+                     std::uint32_t first, const Draws& draws, LevelSpan levels) {
   NoSpread none;
-  to_levels_by<false>(x, count, factor, most, AtRandom(first, key), none, levels);
+  with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    to_levels_by<false>(x, count, factor, most, AtRandom(drawn), none, levels);
+  });
 }
 void wide_at_random(const float* x, std::size_t count, float factor, float most,
-                    std::uint32_t first, Key key, LevelSpan levels) {
+                    std::uint32_t first, const Draws& draws, LevelSpan levels) {
   NoSpread none;
-  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), none, levels);
+  with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    to_levels_by<true>(x, count, factor, most, AtRandom(drawn), none, levels);
+  });
 }
 void spread_at_random(const float* x, std::size_t count, float factor, float most,
-                      std::uint32_t first, Key key, LevelSpan levels, float* variance,
+                      std::uint32_t first, const Draws& draws, LevelSpan levels, float* variance,
                       float* squares) {
   Spread sum{LaneSum(variance), LaneSum(squares)};
-  to_levels_by<true>(x, count, factor, most, AtRandom(first, key), sum, levels);
+  with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    to_levels_by<true>(x, count, factor, most, AtRandom(drawn), sum, levels);
+  });
   sum.variance.store(variance);
   sum.squares.store(squares);
 }
@@ -140,21 +146,20 @@ void add_levels_run(LevelView levels, std::size_t count, Unit unit, float weight
 }
 
 // `scale` is 2^(s-1), which takes the lowest level to 1.
-void to_powers_run(const float* x, std::size_t count, float factor, int s, float scale,
-                   std::uint32_t start, Key key, std::int8_t* levels) {
+template <class Drawn>
+HWY_INLINE void to_powers_by(const float* x, std::size_t count, float factor, int s, float scale,
+                             Drawn draws, std::int8_t* levels) {
   const U32 d;
   const I32 di;
   const F32 df;
   const std::size_t lanes = hn::Lanes(d);
-  Hashed draws(start, key.word0(), key.word1());
-  const Word mantissa = hn::Set(d, (1U << 23) - 1);
   const Values one = set(1), by = set(factor);
   const auto level = [&](std::size_t at) HWY_ATTR {
     const Values v = hn::LoadU(df, x + at);
     const Values y = hn::Min(hn::Mul(hn::Abs(v), by), one);
-    const Word draw = draws.next();
+    const Word draw = draws.next(hn::BitCast(d, v));
     // One carry rounds, as in natural compression; y <= 1 ends at the field of 1, 127.
-    const Word field = hn::ShiftRight<23>(hn::Add(hn::BitCast(d, y), hn::And(draw, mantissa)));
+    const Word field = hn::ShiftRight<23>(hn::Add(hn::BitCast(d, y), draws.mantissa(draw)));
     const Ints power = hn::Add(hn::BitCast(di, field), hn::Set(di, s - 127));
     const Values part = hn::Mul(y, set(scale));  // exact where it is used, below 1
     const auto lowest = hn::RebindMask(di, hn::Lt(uniform(draw), part));
@@ -168,6 +173,12 @@ void to_powers_run(const float* x, std::size_t count, float factor, int s, float
                e = level(i + 3 * lanes);
     store_signed(a, b, c, e, levels + i);
   }
+}
+
+void to_powers_run(const float* x, std::size_t count, float factor, int s, float scale,
+                   std::uint32_t first, const Draws& draws, std::int8_t* levels) {
+  with_draws(first, draws,
+             [&](auto drawn) HWY_ATTR { to_powers_by(x, count, factor, s, scale, drawn, levels); });
 }
 
 void add_powers_run(const std::int8_t* levels, std::size_t count, float norm, int s, float weight,
@@ -226,14 +237,14 @@ void in_scaled(std::span<const float> x, float first, Run run) {
   }
 }
 
-// Calls run(x, count, position's low half, key, levels) for whole groups of x in levels. Padding
+// Calls run(x, count, position's low half, draws, levels) for whole groups of x in levels. Padding
 // gives levels of 0, never wide ones.
 template <class Run>
-void in_level_groups(std::span<const float> x, float scaled_by, Key key, std::uint64_t first,
-                     LevelSpan levels, Run run) {
+void in_level_groups(std::span<const float> x, float scaled_by, const Draws& draws,
+                     std::uint64_t first, LevelSpan levels, Run run) {
   in_scaled(x, scaled_by, [&](std::size_t begin, std::span<const float> x) {
-    in_draws(x.size(), key, first + begin,
-             [&](std::size_t from, std::size_t part, std::uint32_t low, Key high) {
+    in_draws(x.size(), draws, first + begin,
+             [&](std::size_t from, std::size_t part, std::uint32_t low, const Draws& high) {
                const LevelSpan to = levels.from(begin + from);
                in_groups(
                    part,
@@ -256,33 +267,33 @@ Factors factors_of(Scale scale) {
   return {first, second};
 }
 
-void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding, Key key,
-               std::uint64_t first, LevelSpan levels) {
+void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding,
+               const Draws& draws, std::uint64_t first, LevelSpan levels) {
   const Factors factors = factors_of(scale);
   const auto limit = static_cast<float>(most);
-  in_level_groups(
-      x, factors.first, key, first, levels,
-      [&](const float* x, std::size_t count, std::uint32_t low, Key high, LevelSpan levels) {
-        if (rounding == Rounding::nearest)
-          HWY_DYNAMIC_DISPATCH(to_levels_nearest)(x, count, factors.second, limit, levels);
-        else if (most <= kMostSmall)
-          HWY_DYNAMIC_DISPATCH(small_at_random)
-        (x, count, factors.second, limit, low, high, levels);
-        else HWY_DYNAMIC_DISPATCH(wide_at_random)(x, count, factors.second, limit, low, high,
-                                                  levels);
-      });
+  in_level_groups(x, factors.first, draws, first, levels,
+                  [&](const float* x, std::size_t count, std::uint32_t low, const Draws& high,
+                      LevelSpan levels) {
+                    if (rounding == Rounding::nearest) HWY_DYNAMIC_DISPATCH(to_levels_nearest)
+                    (x, count, factors.second, limit, levels);
+                    else if (most <= kMostSmall) HWY_DYNAMIC_DISPATCH(small_at_random)(
+                        x, count, factors.second, limit, low, high, levels);
+                    else HWY_DYNAMIC_DISPATCH(wide_at_random)(x, count, factors.second, limit, low,
+                                                              high, levels);
+                  });
 }
 
-Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
-                             std::uint64_t first, LevelSpan levels) {
+Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most,
+                             const Draws& draws, std::uint64_t first, LevelSpan levels) {
   const Factors factors = factors_of(scale);
   float variance[kSumLanes] = {}, squares[kSumLanes] = {};
-  in_level_groups(
-      x, factors.first, key, first, levels,
-      [&](const float* x, std::size_t count, std::uint32_t low, Key high, LevelSpan levels) {
-        HWY_DYNAMIC_DISPATCH(spread_at_random)
-        (x, count, factors.second, static_cast<float>(most), low, high, levels, variance, squares);
-      });
+  in_level_groups(x, factors.first, draws, first, levels,
+                  [&](const float* x, std::size_t count, std::uint32_t low, const Draws& high,
+                      LevelSpan levels) {
+                    HWY_DYNAMIC_DISPATCH(spread_at_random)
+                    (x, count, factors.second, static_cast<float>(most), low, high, levels,
+                     variance, squares);
+                  });
   Spreads sums;
   for (const float lane : variance) sums.variance += static_cast<double>(lane);
   for (const float lane : squares) sums.squares += static_cast<double>(lane);
@@ -313,16 +324,16 @@ std::uint32_t largest_level(LevelView levels, std::size_t count) {
   return largest;
 }
 
-void to_powers(std::span<const float> x, float norm, int s, Key key, std::uint64_t first,
+void to_powers(std::span<const float> x, float norm, int s, const Draws& draws, std::uint64_t first,
                std::int8_t* levels) {
   const Factors factors = factors_of({norm, 1});
   const float scale = std::ldexp(1.0F, s - 1);
-  in_level_groups(
-      x, factors.first, key, first, {levels},
-      [&](const float* x, std::size_t count, std::uint32_t low, Key high, LevelSpan levels) {
-        HWY_DYNAMIC_DISPATCH(to_powers_run)
-        (x, count, factors.second, s, scale, low, high, levels.small);
-      });
+  in_level_groups(x, factors.first, draws, first, {levels},
+                  [&](const float* x, std::size_t count, std::uint32_t low, const Draws& high,
+                      LevelSpan levels) {
+                    HWY_DYNAMIC_DISPATCH(to_powers_run)
+                    (x, count, factors.second, s, scale, low, high, levels.small);
+                  });
 }
 
 void add_powers(const std::int8_t* levels, float norm, int s, float weight, std::span<float> y) {

@@ -1,5 +1,5 @@
 // Floats to whole numbers of steps and back, rounded at random without bias or to the nearest. Draw
-// i is key.bits32(first + i), so that any cut, thread or vector lane gives the same levels.
+// i is draws.bits32(first + i), so that any cut, thread or vector lane gives the same levels.
 #pragma once
 
 #include <span>
@@ -51,8 +51,8 @@ Factors factors_of(Scale scale);
 // levels[i] = sign(x[i]) * floor(min(y + r, most)) where y = (|x[i]| * first) * second, in float,
 // in this order. r is (draw >> 8) / 2^24 at random, else the largest float below 1/2. `most` is at
 // most 2^30; levels of up to 127 need no `wide`.
-void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding, Key key,
-               std::uint64_t first, LevelSpan levels);
+void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding,
+               const Draws& draws, std::uint64_t first, LevelSpan levels);
 
 // Sums over entries, in steps squared: f(1 - f) with f = y - floor(y), which is the variance of
 // rounding, and y^2; where the latter is not finite the former means nothing.
@@ -62,8 +62,8 @@ struct Spreads {
 
 // The same at random, and these sums: in float, the term of entry i added to lane i % 16; then
 // lanes in double, in order.
-Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most, Key key,
-                             std::uint64_t first, LevelSpan levels);
+Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most,
+                             const Draws& draws, std::uint64_t first, LevelSpan levels);
 
 // A level l stands for l * unit, and for -limit or limit beyond them.
 struct Unit {
@@ -79,9 +79,9 @@ std::uint32_t largest_level(LevelView levels, std::size_t count);
 
 // Natural dithering: level l of 0..s, s up to 127, stands for 0 or norm * 2^(l - s), and has the
 // sign of x[i]. With y = (|x[i]| * first) * second, by the factors of {norm, 1}, at most 1: from
-// 2^(1-s) on, y is rounded to a power of two as natural compression does (draw's low 23 bits added
+// 2^(1-s) on, y is rounded to a power of two as natural compression does (23 bits of the draw added
 // to the mantissa); below it y becomes 2^(1-s) if (draw >> 8) / 2^24 < y * 2^(s-1), else 0.
-void to_powers(std::span<const float> x, float norm, int s, Key key, std::uint64_t first,
+void to_powers(std::span<const float> x, float norm, int s, const Draws& draws, std::uint64_t first,
                std::int8_t* levels);
 void add_powers(const std::int8_t* levels, float norm, int s, float weight, std::span<float> y);
 

@@ -12,29 +12,29 @@ namespace laconic::kernels {
 
 // Draws of a group whose positions cross a multiple of 2^32, made one by one: that is one group in
 // 2^26.
-struct Draws {
+struct GroupDraws {
   std::uint32_t values[kGroup] = {};
-  Draws(Key key, std::uint64_t first, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) values[i] = key.bits32(first + i);
+  bool stratified;
+  GroupDraws(const Draws& draws, std::uint64_t first) : stratified(draws.stratified()) {
+    for (std::size_t i = 0; i < kGroup; ++i) values[i] = draws.bits32(first + i);
   }
 };
 
-// Calls hashed(from, count, low word of the position, key words) for runs of whole groups, or
+// Calls hashed(from, count, low word of the position, draws) for runs of whole groups, or
 // given(from, draws) for a group whose positions cross a multiple of 2^32.
 template <class HashedRun, class GivenGroup>
-void for_draws(std::size_t count, Key key, std::uint64_t first, HashedRun hashed,
+void for_draws(std::size_t count, const Draws& draws, std::uint64_t first, HashedRun hashed,
                GivenGroup given) {
   for (std::size_t from = 0; from < count;) {
     const std::uint64_t position = first + from;
     const std::uint64_t room = ((1ULL << 32) - (position & 0xffffffffU)) / kGroup * kGroup;
     if (room == 0) {
-      given(from, Draws(key, position, kGroup));
+      given(from, GroupDraws(draws, position));
       from += kGroup;
       continue;
     }
     const auto run = static_cast<std::size_t>(std::min<std::uint64_t>(count - from, room));
-    const Key high = key.fork(position >> 32);
-    hashed(from, run, static_cast<std::uint32_t>(position), high.word0(), high.word1());
+    hashed(from, run, static_cast<std::uint32_t>(position), draws.fork(position >> 32));
     from += run;
   }
 }
@@ -58,26 +58,30 @@ HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::uint32_t kDrawMask = (1U << 23) - 1;
-
 using U32 = Hashed::U32;  // four vectors are at most a group
 using I32 = hn::RebindToSigned<U32>;
 using F32 = hn::RebindToFloat<U32>;
 using Bytes = hn::Rebind<std::uint8_t, U32>;
 using Word = hn::Vec<U32>;
 
-// What is added to the magnitudes before the shift, a vector a call: Hashed from the position,
-// constant, or given. Of hashed and given draws the low 23 bits count.
+// What is added to the magnitudes before the shift, a vector a call: Hashed from the position or
+// Stratified (draws-inl.h), constant, or given.
 struct Constant {
   std::uint32_t value;
-  HWY_INLINE Word next() const { return hn::Set(U32(), value); }
+  HWY_INLINE Word next(Word) const { return hn::Set(U32(), value); }
+  static HWY_INLINE Word mantissa(Word draw) { return draw; }
 };
 struct Given {
   const std::uint32_t* values;
-  HWY_INLINE Word next() {
+  bool stratified;
+  HWY_INLINE Word next(Word bits) {
     const Word next = hn::LoadU(U32(), values);
     values += hn::Lanes(U32());
-    return next;
+    if (!stratified) return next;
+    return hn::Xor(next, hn::BitCast(U32(), hn::BroadcastSignBit(hn::BitCast(I32(), bits))));
+  }
+  HWY_INLINE Word mantissa(Word draw) const {
+    return stratified ? Stratified::mantissa(draw) : Hashed::mantissa(draw);
   }
 };
 

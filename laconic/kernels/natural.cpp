@@ -77,11 +77,11 @@ template <class Draw>
 HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw draw,
                                        std::uint8_t* exponents, std::uint8_t* signs) {
   const U32 d;
-  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
+  const Word sign_bit = hn::Set(d, 0x80000000U);
   Word largest = hn::Zero(d);
   const auto field_of = [&](Word bits) HWY_ATTR {
     const Word field =
-        hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), hn::And(draw.next(), draw_mask)));
+        hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), draw.mantissa(draw.next(bits))));
     largest = hn::Max(largest, field);
     return field;
   };
@@ -94,17 +94,18 @@ HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw d
 }
 
 std::uint32_t encode_hashed(const float* x, std::size_t count, std::uint32_t first,
-                            std::uint32_t word0, std::uint32_t word1, std::uint8_t* exponents,
-                            std::uint8_t* signs) {
-  return encode_groups(x, count, Hashed(first, word0, word1), exponents, signs);
+                            const Draws& draws, std::uint8_t* exponents, std::uint8_t* signs) {
+  return with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    return encode_groups(x, count, drawn, exponents, signs);
+  });
 }
 std::uint32_t encode_nearest(const float* x, std::size_t count, std::uint8_t* exponents,
                              std::uint8_t* signs) {
   return encode_groups(x, count, Constant{(1U << 22) - 1}, exponents, signs);
 }
-std::uint32_t encode_given(const float* x, std::size_t count, const std::uint32_t* draws,
+std::uint32_t encode_given(const float* x, std::size_t count, const GroupDraws& draws,
                            std::uint8_t* exponents, std::uint8_t* signs) {
-  return encode_groups(x, count, Given{draws}, exponents, signs);
+  return encode_groups(x, count, Given{draws.values, draws.stratified}, exponents, signs);
 }
 
 using Value = hn::Vec<F32>;
@@ -117,13 +118,13 @@ HWY_INLINE std::uint32_t encode_mixed_groups(const Mixed& block, Draw draw, std:
   const U32 d;
   const std::size_t lanes = hn::Lanes(d);
   const MixedLanes<kStreams> mixed(block);
-  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
+  const Word sign_bit = hn::Set(d, 0x80000000U);
   Word largest = hn::Zero(d);
   const auto field_of = [&](std::size_t at, Word& bits) HWY_ATTR {
     const Value x = mixed.x(at);
     bits = hn::BitCast(d, x);
     const Word field =
-        hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), hn::And(draw.next(), draw_mask)));
+        hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), draw.mantissa(draw.next(bits))));
     largest = hn::Max(largest, field);
     const Word power = hn::Or(hn::ShiftLeft<23>(field), hn::And(bits, sign_bit));
     mixed.leave(at, x, hn::BitCast(F32(), hn::IfThenZeroElse(hn::Eq(field, hn::Zero(d)), power)));
@@ -141,12 +142,12 @@ HWY_INLINE std::uint32_t encode_mixed_groups(const Mixed& block, Draw draw, std:
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
-std::uint32_t encode_mixed_hashed(const Mixed& block, std::uint32_t first, std::uint32_t word0,
-                                  std::uint32_t word1, std::uint8_t* exponents,
-                                  std::uint8_t* signs) {
-  const Hashed draws(first, word0, word1);
-  return block.streams ? encode_mixed_groups<true>(block, draws, exponents, signs)
-                       : encode_mixed_groups<false>(block, draws, exponents, signs);
+std::uint32_t encode_mixed_hashed(const Mixed& block, std::uint32_t first, const Draws& draws,
+                                  std::uint8_t* exponents, std::uint8_t* signs) {
+  return with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    return block.streams ? encode_mixed_groups<true>(block, drawn, exponents, signs)
+                         : encode_mixed_groups<false>(block, drawn, exponents, signs);
+  });
 }
 std::uint32_t encode_mixed_nearest(const Mixed& block, std::uint8_t* exponents,
                                    std::uint8_t* signs) {
@@ -260,38 +261,37 @@ HWY_EXPORT(encode_mixed_nearest);
 HWY_EXPORT(add_groups);
 HWY_EXPORT(sum_groups);
 
-std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding, Key key,
+std::uint32_t encode_whole(const float* x, std::size_t count, Rounding rounding, const Draws& draws,
                            std::uint64_t first, std::uint8_t* exponents, std::uint8_t* signs) {
   if (rounding == Rounding::nearest)
     return HWY_DYNAMIC_DISPATCH(encode_nearest)(x, count, exponents, signs);
   std::uint32_t largest = 0;
   for_draws(
-      count, key, first,
-      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0,
-          std::uint32_t word1) {
-        largest = std::max(largest,
-                           HWY_DYNAMIC_DISPATCH(encode_hashed)(x + from, run, low, word0, word1,
-                                                               exponents + from, signs + from / 8));
+      count, draws, first,
+      [&](std::size_t from, std::size_t run, std::uint32_t low, const Draws& high) {
+        largest =
+            std::max(largest, HWY_DYNAMIC_DISPATCH(encode_hashed)(
+                                  x + from, run, low, high, exponents + from, signs + from / 8));
       },
-      [&](std::size_t from, const Draws& draws) {
-        largest = std::max(largest,
-                           HWY_DYNAMIC_DISPATCH(encode_given)(x + from, kGroup, draws.values,
-                                                              exponents + from, signs + from / 8));
+      [&](std::size_t from, const GroupDraws& draws) {
+        largest =
+            std::max(largest, HWY_DYNAMIC_DISPATCH(encode_given)(
+                                  x + from, kGroup, draws, exponents + from, signs + from / 8));
       });
   return largest;
 }
 
 }  // namespace
 
-bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
-                    std::uint8_t* exponents, std::uint8_t* signs) {
+bool natural_encode(std::span<const float> x, Rounding rounding, const Draws& draws,
+                    std::uint64_t first, std::uint8_t* exponents, std::uint8_t* signs) {
   std::uint32_t largest = 0;
   in_groups(
       x.size(),
       [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* exponents,
           std::uint8_t* signs) {
         largest = std::max(largest,
-                           encode_whole(x, count, rounding, key, first + from, exponents, signs));
+                           encode_whole(x, count, rounding, draws, first + from, exponents, signs));
       },
       In<float>{x.data()}, Out<std::uint8_t>{exponents}, Out<Bit>{signs});
   if (largest < 255) return true;
@@ -300,20 +300,20 @@ bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::u
   return true;
 }
 
-bool natural_encode_mixed(const Mixed& block, Rounding rounding, Key key, std::uint64_t first,
-                          std::uint8_t* exponents, std::uint8_t* signs) {
+bool natural_encode_mixed(const Mixed& block, Rounding rounding, const Draws& draws,
+                          std::uint64_t first, std::uint8_t* exponents, std::uint8_t* signs) {
   if (first >> 32 != (first + block.count) >> 32) return false;  // draws of two keys: rare
-  const Key high = key.fork(first >> 32);
+  const Draws high = draws.fork(first >> 32);
   std::uint32_t largest = 0;
   in_mixed_groups(
       block,
       [&](std::size_t from, const Mixed& some, std::uint8_t* exponents, std::uint8_t* signs) {
         const auto low = static_cast<std::uint32_t>(first + from);
-        largest = std::max(largest,
-                           rounding == Rounding::nearest
-                               ? HWY_DYNAMIC_DISPATCH(encode_mixed_nearest)(some, exponents, signs)
-                               : HWY_DYNAMIC_DISPATCH(encode_mixed_hashed)(
-                                     some, low, high.word0(), high.word1(), exponents, signs));
+        largest = std::max(
+            largest,
+            rounding == Rounding::nearest
+                ? HWY_DYNAMIC_DISPATCH(encode_mixed_nearest)(some, exponents, signs)
+                : HWY_DYNAMIC_DISPATCH(encode_mixed_hashed)(some, low, high, exponents, signs));
       },
       Out<std::uint8_t>{exponents}, Out<Bit>{signs});
   return largest < 255;

@@ -22,14 +22,14 @@ inline constexpr std::size_t kWindow = 4096;
 // sign; zeros have sign 0. The draw for x[i] is the one at position first + i. Magnitudes above
 // 2^127 stay at 2^127. Returns false when x holds NaN or Inf; the planes are then undefined.
 // Threads may share a plane cut at multiples of 64.
-bool natural_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
-                    std::uint8_t* exponents, std::uint8_t* signs);
+bool natural_encode(std::span<const float> x, Rounding rounding, const Draws& draws,
+                    std::uint64_t first, std::uint8_t* exponents, std::uint8_t* signs);
 
 // The same for x as `block` mixes it, writing block.left in the same sweep. Returns false when that
 // cannot be: x holds NaN or Inf, an entry of the last binade rounded up, or positions cross a
 // multiple of 2^32. Planes and left are then undefined.
-bool natural_encode_mixed(const Mixed& block, Rounding rounding, Key key, std::uint64_t first,
-                          std::uint8_t* exponents, std::uint8_t* signs);
+bool natural_encode_mixed(const Mixed& block, Rounding rounding, const Draws& draws,
+                          std::uint64_t first, std::uint8_t* exponents, std::uint8_t* signs);
 
 // y[i] += weight * (the entry of those 9 bits). An exponent field of 255 is read as 254.
 void natural_add(const std::uint8_t* exponents, const std::uint8_t* signs, float weight,
@@ -47,8 +47,8 @@ void natural_sum(std::span<const NaturalPlanes> sections, float weight, std::spa
 // 8 bits, for one window (x.size() <= kWindow): code 0 is zero, else sign << 7 | c with c = 1..127
 // standing for exponent field top - 127 + c. `top` is returned by natural_window. Entries below the
 // lowest level, 2^(top-126-127), become zero or that level, again without bias.
-void natural8_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
-                     unsigned top, std::uint8_t* codes);
+void natural8_encode(std::span<const float> x, Rounding rounding, const Draws& draws,
+                     std::uint64_t first, unsigned top, std::uint8_t* codes);
 void natural8_add(const std::uint8_t* codes, unsigned top, float weight, std::span<float> y);
 
 // The window's highest exponent field, 127..254: one above the largest entry's, which may round up.

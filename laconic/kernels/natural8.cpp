@@ -24,13 +24,13 @@ template <class Draw>
 HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std::uint32_t base,
                                std::uint8_t* codes) {
   const U32 d;
-  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
+  const Word sign_bit = hn::Set(d, 0x80000000U);
   const Word one = hn::Set(d, 1);
   Word least = hn::Set(d, ~0U);  // of magnitudes less 1, where zero is the largest
   const auto field_of = [&](Word bits) HWY_ATTR {
     const Word magnitude = hn::AndNot(sign_bit, bits);
     least = hn::Min(least, hn::Sub(magnitude, one));
-    return hn::ShiftRight<23>(hn::Add(magnitude, hn::And(draw.next(), draw_mask)));
+    return hn::ShiftRight<23>(hn::Add(magnitude, draw.mantissa(draw.next(bits))));
   };
   const __m256i low = _mm256_set1_epi8(static_cast<char>(base));
   const __m256i most = _mm256_set1_epi8(127), top = _mm256_set1_epi8(static_cast<char>(0x80));
@@ -54,7 +54,7 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
   const U32 d;
   const I32 di;  // magnitudes fit in 31 bits, so the cheaper signed compare serves
   const auto lowest = hn::Set(di, static_cast<std::int32_t>((base + 1) << 23));
-  const Word sign_bit = hn::Set(d, 0x80000000U), draw_mask = hn::Set(d, kDrawMask);
+  const Word sign_bit = hn::Set(d, 0x80000000U);
   const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
   Word any_below = hn::Zero(d);
   const auto code_of = [&](Word bits) HWY_ATTR {
@@ -62,7 +62,7 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
     const auto below = hn::RebindMask(d, hn::Lt(hn::BitCast(di, magnitude), lowest));
     any_below = hn::Or(any_below, hn::IfThenElseZero(below, magnitude));
     const Word field =
-        hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, hn::And(draw.next(), draw_mask))), highest);
+        hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, draw.mantissa(draw.next(bits)))), highest);
     const Word level = hn::Sub(hn::Max(field, base_field), base_field);
     const Word sign = hn::ShiftRight<24>(hn::And(bits, sign_bit));
     return hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
@@ -75,16 +75,18 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
 }
 #endif
 
-bool encode8_hashed(const float* x, std::size_t count, std::uint32_t first, std::uint32_t word0,
-                    std::uint32_t word1, std::uint32_t base, std::uint8_t* codes) {
-  return encode8_groups(x, count, Hashed(first, word0, word1), base, codes);
+bool encode8_hashed(const float* x, std::size_t count, std::uint32_t first, const Draws& draws,
+                    std::uint32_t base, std::uint8_t* codes) {
+  return with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    return encode8_groups(x, count, drawn, base, codes);
+  });
 }
 bool encode8_nearest(const float* x, std::size_t count, std::uint32_t base, std::uint8_t* codes) {
   return encode8_groups(x, count, Constant{(1U << 22) - 1}, base, codes);
 }
-bool encode8_given(const float* x, std::size_t count, const std::uint32_t* draws,
-                   std::uint32_t base, std::uint8_t* codes) {
-  return encode8_groups(x, count, Given{draws}, base, codes);
+bool encode8_given(const float* x, std::size_t count, const GroupDraws& draws, std::uint32_t base,
+                   std::uint8_t* codes) {
+  return encode8_groups(x, count, Given{draws.values, draws.stratified}, base, codes);
 }
 
 void add8_groups(const std::uint8_t* codes, std::size_t count, std::uint32_t base, float weight,
@@ -117,38 +119,36 @@ HWY_EXPORT(encode8_given);
 HWY_EXPORT(add8_groups);
 
 // Returns whether an entry lies below the window.
-bool encode8_whole(const float* x, std::size_t count, Rounding rounding, Key key,
+bool encode8_whole(const float* x, std::size_t count, Rounding rounding, const Draws& draws,
                    std::uint64_t first, std::uint32_t base, std::uint8_t* codes) {
   if (rounding == Rounding::nearest)
     return HWY_DYNAMIC_DISPATCH(encode8_nearest)(x, count, base, codes);
   bool below = false;
   for_draws(
-      count, key, first,
-      [&](std::size_t from, std::size_t run, std::uint32_t low, std::uint32_t word0,
-          std::uint32_t word1) {
-        below |= HWY_DYNAMIC_DISPATCH(encode8_hashed)(x + from, run, low, word0, word1, base,
-                                                      codes + from);
+      count, draws, first,
+      [&](std::size_t from, std::size_t run, std::uint32_t low, const Draws& high) {
+        below |= HWY_DYNAMIC_DISPATCH(encode8_hashed)(x + from, run, low, high, base, codes + from);
       },
-      [&](std::size_t from, const Draws& draws) {
-        below |=
-            HWY_DYNAMIC_DISPATCH(encode8_given)(x + from, kGroup, draws.values, base, codes + from);
+      [&](std::size_t from, const GroupDraws& draws) {
+        below |= HWY_DYNAMIC_DISPATCH(encode8_given)(x + from, kGroup, draws, base, codes + from);
       });
   return below;
 }
 
 // An entry below the window: zero, or the lowest level with probability |x| / level, decided on
 // integers. |x| / level = m / 2^23 * 2^-s with m the significand and s the distance in binades.
-bool reaches_lowest(std::uint32_t magnitude, std::uint32_t base, Rounding rounding, Key key,
+bool reaches_lowest(float x, std::uint32_t base, Rounding rounding, const Draws& draws,
                     std::uint64_t position) {
+  const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7fffffffU;
   const std::uint32_t field = magnitude >> 23;
   const std::uint32_t significand = (magnitude & 0x7fffffU) | (field > 0 ? 1U << 23 : 0);
   std::uint32_t distance = base + 1 - std::max(field, 1U);
   if (rounding == Rounding::nearest)  // nearer to the level than to zero: above half of it
     return distance == 0 ? significand > (1U << 22) : distance == 1 && significand > (1U << 23);
-  const std::uint32_t draw = key.bits32(position);
-  if (distance == 0) return (draw & 0x7fffffU) < significand;
-  if ((draw & 0xffffffU) >= significand) return false;  // 24 bits: this was probability m / 2^24
-  const Key more = key.fork(position);
+  const std::uint32_t draw = draws.bits32(position, std::signbit(x));
+  if (distance == 0) return draws.some(draw, 23) < significand;
+  if (draws.some(draw, 24) >= significand) return false;  // 24 bits: this was probability m / 2^24
+  const Key more = draws.own().fork(position);
   for (std::uint64_t i = 0; --distance > 0; ++i)  // each further binade is a fair coin
     if (more.bits(i) & 1) return false;
   return true;
@@ -162,21 +162,21 @@ unsigned natural_window(std::span<const float> x) {
   return std::clamp((largest >> 23) + 1, 127U, 254U);
 }
 
-void natural8_encode(std::span<const float> x, Rounding rounding, Key key, std::uint64_t first,
-                     unsigned top, std::uint8_t* codes) {
+void natural8_encode(std::span<const float> x, Rounding rounding, const Draws& draws,
+                     std::uint64_t first, unsigned top, std::uint8_t* codes) {
   const std::uint32_t base = top - 127;
   bool below = false;
   in_groups(
       x.size(),
       [&](std::size_t from, std::size_t count, const float* x, std::uint8_t* codes) {
-        below |= encode8_whole(x, count, rounding, key, first + from, base, codes);
+        below |= encode8_whole(x, count, rounding, draws, first + from, base, codes);
       },
       In<float>{x.data()}, Out<std::uint8_t>{codes});
   if (!below) return;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
     if (magnitude == 0 || magnitude >= (base + 1) << 23) continue;
-    const bool up = reaches_lowest(magnitude, base, rounding, key, first + i);
+    const bool up = reaches_lowest(x[i], base, rounding, draws, first + i);
     codes[i] = static_cast<std::uint8_t>(up ? (std::signbit(x[i]) ? 0x81 : 0x01) : 0);
   }
 }

@@ -13,15 +13,15 @@
 
 namespace laconic::kernels {
 
-// Calls run(from, count, low half of the position, key of the upper half) for stretches whose
+// Calls run(from, count, low half of the position, draws of the upper half) for stretches whose
 // positions have one upper half: draws depend on it through the key.
 template <class Run>
-void in_draws(std::size_t count, Key key, std::uint64_t first, Run run) {
+void in_draws(std::size_t count, const Draws& draws, std::uint64_t first, Run run) {
   for (std::size_t from = 0; from < count;) {
     const std::uint64_t position = first + from;
     const std::uint64_t room = (1ULL << 32) - (position & 0xffffffffU);
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(count - from, room));
-    run(from, part, static_cast<std::uint32_t>(position), key.fork(position >> 32));
+    run(from, part, static_cast<std::uint32_t>(position), draws.fork(position >> 32));
     from += part;
   }
 }
@@ -59,17 +59,18 @@ HWY_INLINE Values uniform(Word draw) {
   return hn::Mul(whole, set(0x1p-24F));
 }
 
-// What is added before the fraction is cut off, a vector a call.
+// What is added before the fraction is cut off, a vector a call, for entries of these signs.
+template <class Drawn>
 class AtRandom {
  public:
-  HWY_INLINE AtRandom(std::uint32_t first, Key key) : draws_(first, key.word0(), key.word1()) {}
-  HWY_INLINE Values next() { return uniform(draws_.next()); }
+  HWY_INLINE explicit AtRandom(const Drawn& draws) : draws_(draws) {}
+  HWY_INLINE Values next(Values x) { return uniform(draws_.next(hn::BitCast(U32(), x))); }
 
  private:
-  Hashed draws_;
+  Drawn draws_;
 };
 struct ToNearest {
-  HWY_INLINE Values next() const { return set(0x1.fffffep-2F); }
+  HWY_INLINE Values next(Values) const { return set(0x1.fffffep-2F); }
 };
 
 // The whole part of numbers within int32. Highway's own conversion also mends what lies beyond,

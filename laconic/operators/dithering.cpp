@@ -36,7 +36,7 @@ class Dithering : public TwoPassQuantiser {
     if (norm == 0)
       std::fill_n(levels, x.size(), std::int8_t{0});
     else
-      kernels::to_powers(x, norm, s_, keys.own, keys.first + from, levels);
+      kernels::to_powers(x, norm, s_, keys.draws(), keys.first + from, levels);
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
@@ -56,6 +56,7 @@ class Dithering : public TwoPassQuantiser {
     const double omega = 0.125 + t * std::min(1.0, t);
     return {.unbiased = true,
             .random = true,
+            .stratified = true,
             .omega = omega,
             .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
   }

@@ -28,7 +28,7 @@ class LinearDithering : public TwoPassQuantiser {
     if (norm == 0)
       std::fill_n(levels.small, x.size(), std::int8_t{0});
     else
-      kernels::to_levels(x, scale(norm), steps_, kernels::Rounding::stochastic, keys.own,
+      kernels::to_levels(x, scale(norm), steps_, kernels::Rounding::stochastic, keys.draws(),
                          keys.first + from, levels);
   }
 

@@ -239,6 +239,7 @@ class Grid : public SweepQuantiser {
   Traits traits(std::size_t) const override {
     return {.unbiased = true,
             .random = true,
+            .stratified = true,
             .omega = omega_,
             .delta = omega_ < 1 ? std::optional(1 - omega_) : std::nullopt};
   }
@@ -246,8 +247,8 @@ class Grid : public SweepQuantiser {
  private:
   static kernels::Spreads to_levels(std::span<const float> x, float step, const Keys& keys,
                                     std::size_t from, const kernels::LevelSpan& levels) {
-    return kernels::to_levels_and_spread(x, {step, 1}, most_at(step), keys.own, keys.first + from,
-                                         levels.from(from));
+    return kernels::to_levels_and_spread(x, {step, 1}, most_at(step), keys.draws(),
+                                         keys.first + from, levels.from(from));
   }
 
   // As many steps as surely make a finite float.

@@ -21,7 +21,7 @@ static_assert(kWindow == kBlock);
 // Worst case at mantissa 1/3 (stochastic: variance 1/8) and 1/2 (nearest: relative error 1/3).
 Traits natural_traits(Rounding rounding) {
   if (rounding == Rounding::nearest) return {.delta = 8.0 / 9};
-  return {.unbiased = true, .random = true, .omega = 1.0 / 8, .delta = 7.0 / 8};
+  return {.unbiased = true, .random = true, .stratified = true, .omega = 1.0 / 8, .delta = 7.0 / 8};
 }
 
 // 9 bits: a plane of exponent bytes and a plane of sign bits.
@@ -35,13 +35,13 @@ class Natural9 : public BlockQuantiser {
 
   bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
-    return kernels::natural_encode(x, rounding_, keys.own, keys.first + from,
+    return kernels::natural_encode(x, rounding_, keys.draws(), keys.first + from,
                                    planes[0].data() + from, planes[1].data() + from / 8);
   }
 
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
-    return kernels::natural_encode_mixed(block, rounding_, keys.own, keys.first + from,
+    return kernels::natural_encode_mixed(block, rounding_, keys.draws(), keys.first + from,
                                          planes[0].data() + from, planes[1].data() + from / 8) ||
            BlockQuantiser::encode_mixed(block, from, planes, keys);
   }
@@ -83,7 +83,7 @@ class Natural8 : public BlockQuantiser {
     const unsigned top = kernels::natural_window(x);
     planes[0][from / kWindow] = static_cast<std::uint8_t>(top);
     if (top == 255) return false;
-    kernels::natural8_encode(x, rounding_, keys.own, keys.first + from, top,
+    kernels::natural8_encode(x, rounding_, keys.draws(), keys.first + from, top,
                              planes[1].data() + from);
     return true;
   }

@@ -24,6 +24,7 @@ class Qsgd : public LinearDithering {
     const double omega = std::min(n / (levels_ * levels_), std::sqrt(n) / levels_);
     return {.unbiased = true,
             .random = true,
+            .stratified = true,
             .omega = omega,
             .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
   }

@@ -32,6 +32,7 @@ struct Traits {
   bool unbiased = false;             // E C(x) = x
   bool random = false;               // draws from this rank's own key
   bool shared = false;               // draws from the key all ranks have in common
+  bool stratified = false;           // what it draws from its own key takes strata (base/key.h)
   std::optional<double> omega = {};  // unbiased: E|C(x) - x|^2 <= omega |x|^2
   std::optional<double> delta = {};  // E|C(x) - x|^2 <= (1 - delta) |x|^2 + absolute^2 count
   double absolute = 0;               // 0: a contraction in the papers' sense

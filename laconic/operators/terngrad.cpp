@@ -16,10 +16,11 @@ class TernGrad : public LinearDithering {
 
   // (sqrt(n) - 1) / 2, attained at one entry of 1 and the rest 1 / (1 + sqrt(n)).
   Traits traits(std::size_t count) const override {
-    if (clip_ > 0) return {.random = true};
+    if (clip_ > 0) return {.random = true, .stratified = true};
     const double omega = count == 0 ? 0 : (std::sqrt(static_cast<double>(count)) - 1) / 2;
     return {.unbiased = true,
             .random = true,
+            .stratified = true,
             .omega = omega,
             .delta = omega < 1 ? std::optional(1 - omega) : std::nullopt};
   }

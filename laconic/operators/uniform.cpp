@@ -26,7 +26,7 @@ class Uniform : public TwoPassQuantiser {
   Traits claims(std::optional<double> error) const {
     const auto delta = error && *error < 1 ? std::optional(1 - *error) : std::nullopt;
     if (rounding_ == Rounding::nearest) return {.delta = delta};
-    return {.unbiased = true, .random = true, .omega = error, .delta = delta};
+    return {.unbiased = true, .random = true, .stratified = true, .omega = error, .delta = delta};
   }
 
   unsigned bits_;
@@ -59,7 +59,7 @@ class MinMax : public Uniform {
     if (low == high)
       std::fill_n(codes, x.size(), std::uint8_t{0});
     else
-      kernels::to_codes(x, low, high, bits_, rounding_, keys.own, keys.first + from, codes);
+      kernels::to_codes(x, low, high, bits_, rounding_, keys.draws(), keys.first + from, codes);
     pack_bytes(codes, x.size(), bits_, planes[1].data() + from / 8 * bits_);
   }
 
@@ -112,10 +112,10 @@ class AbsMax : public Uniform {
     if (m == 0) {
       std::fill_n(codes, x.size(), zero);
     } else if (bits_ == 1) {
-      kernels::to_codes(x, -m, m, 1, rounding_, keys.own, keys.first + from, codes);
+      kernels::to_codes(x, -m, m, 1, rounding_, keys.draws(), keys.first + from, codes);
     } else {
       std::int8_t levels[kCodePiece];
-      kernels::to_levels(x, scale(m), half(), rounding_, keys.own, keys.first + from,
+      kernels::to_levels(x, scale(m), half(), rounding_, keys.draws(), keys.first + from,
                          {.small = levels});
       for (std::size_t i = 0; i < x.size(); ++i)
         codes[i] = static_cast<std::uint8_t>(levels[i] + zero);

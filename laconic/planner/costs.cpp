@@ -64,6 +64,7 @@ std::unique_ptr<Aggregator> make(const Recipe& recipe, const std::string& exchan
                                                           : std::nullopt,
                  .down_memory = way_back ? recipe.down_memory : "none",
                  .seed = 1,
+                 .strata = recipe.draws == "strata",
                  .zeros_rest = !takes_local_steps(recipe)});
 }
 

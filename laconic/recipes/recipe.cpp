@@ -32,6 +32,7 @@ const std::vector<Field<Recipe>>& recipe_fields() {
                                                     {"exchange", &Recipe::exchange},
                                                     {"down", &Recipe::down},
                                                     {"down_memory", &Recipe::down_memory},
+                                                    {"draws", &Recipe::draws},
                                                     {"rules", &Recipe::rules},
                                                     {"warmup", &Recipe::warmup},
                                                     {"delay", &Recipe::delay},
@@ -180,6 +181,7 @@ void require_nothing_beside_mixer(const Recipe& recipe) {
   if (recipe.exchange != bare.exchange) refuse_part("exchange", recipe.exchange);
   if (recipe.down != bare.down) refuse_part("down", recipe.down);
   if (recipe.down_memory != bare.down_memory) refuse_part("down_memory", recipe.down_memory);
+  if (recipe.draws != bare.draws) refuse_part("draws", recipe.draws);
   if (!recipe.warmup.empty()) refuse_part("warmup", recipe.warmup.front());
   if (recipe.delay != bare.delay) refuse_part("delay", std::to_string(recipe.delay));
   if (recipe.outer != bare.outer) refuse_part("outer", recipe.outer);
@@ -246,6 +248,8 @@ void check_recipe(const Recipe& recipe) {
   way_back_of(recipe, {});
   phases_of(recipe, {});
   require_warmup_followed(recipe);
+  if (recipe.draws != "strata" && recipe.draws != "own")
+    throw UsageError("a recipe's 'draws' are '" + recipe.draws + "'; allowed: strata own");
   if (recipe.delay == 0) throw UsageError("a recipe's 'delay' is 0; allowed: 1 or more");
   parse_outer(recipe.outer);
   if (!recipe.mixer.empty()) require_nothing_beside_mixer(recipe);
@@ -272,6 +276,7 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
                           .down = way_back_of(recipe, agreement.model),
                           .down_memory = recipe.down_memory,
                           .seed = agreement.seed,
+                          .strata = recipe.draws == "strata",
                           .timeout_seconds = agreement.timeout_seconds,
                           .threads = agreement.threads,
                           .engine = agreement.engine,

@@ -25,8 +25,11 @@ struct Tuning {
 struct Recipe {
   std::string name;
   std::string op = "identity", memory = "none", layout = "tensor", exchange = "gather";
-  std::string down = {};                 // the operator of the way back; empty: op
-  std::string down_memory = "none";      // and the memory beside it
+  std::string down = {};             // the operator of the way back; empty: op
+  std::string down_memory = "none";  // and the memory beside it
+  // How operators that round at random draw where ranks' messages are averaged: "strata" lets their
+  // errors cancel in the mean, "own" makes them independent.
+  std::string draws = "strata";
   std::vector<std::string> rules = {};   // as parse_rule reads them
   std::vector<std::string> warmup = {};  // "STEP SPEC": before that step SPEC stands for op
   // Local steps: ranks train on their own and average what has changed every `delay` steps.

@@ -316,6 +316,7 @@ MORE = [
     {"op": "natural", "memory": "diana:0.5"},
     {"op": "randomk:0.2", "exchange": "summed"},
     {"op": "randomk:0.2,own"},
+    {"op": "natural", "draws": "own"},
     {"exchange": "powersgd:1"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 5, "outer": "momentum:0.5,0.8"},
     {"op": "topk:0.1", "mixer": "choco:0.3"},

@@ -30,7 +30,9 @@ std::vector<double> mean_by_hand(const Job& job, std::uint64_t step, const Shard
     std::vector<float> sum(slice.count);
     for (int rank = 0; rank < kRanks; ++rank) {
       const auto gradient = gradient_of(rank, step);
-      const Keys keys = make_keys(kSeed, step, static_cast<std::uint64_t>(rank)).at(slice.offset);
+      const Keys keys =
+          make_keys(kSeed, step, static_cast<std::uint64_t>(rank), job.strata ? kRanks : 1)
+              .at(slice.offset);
       const auto section = encode(op, std::span(gradient).subspan(slice.offset, slice.count), keys);
       op.add(section, 1, sum, keys, scratch);
     }
@@ -103,6 +105,18 @@ TEST(Pairs, EveryOperatorAveragesRightOrIsRefused) {
       }
     EXPECT_GT(made, 0U) << exchange.name;
   }
+}
+
+// Where a recipe asks for it, every rank draws as if it were alone.
+TEST(Pairs, DrawsAreEachRanksOwnWithoutStrata) {
+  for (const char* exchange : {"gather", "sharded", "server"})
+    for (const char* op : {"natural", "qsgd:4", "uniform:4"}) {
+      const Job job{.op = op, .exchange = exchange, .ranks = kRanks, .steps = 2, .strata = false};
+      expect_means_by_hand(job);
+      Job other = job;
+      other.strata = true;
+      EXPECT_NE(means_of(job), means_of(other)) << text_of(job);
+    }
 }
 
 TEST(Pairs, EveryMemoryGivesRanksTheSameMeanOrIsRefused) {

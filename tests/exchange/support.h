@@ -43,6 +43,7 @@ struct Job {
   unsigned threads = 1;
   Model model = kModel;
   GuardOptions guard = {};
+  bool strata = true;
 };
 
 inline std::string text_of(const Job& job) {
@@ -57,6 +58,7 @@ inline Setup setup_of(const Job& job, Transport& transport, double timeout_secon
               .memory = job.memory,
               .down_memory = job.down_memory,
               .seed = 9,
+              .strata = job.strata,
               .timeout_seconds = timeout_seconds,
               .threads = job.threads,
               .guard = job.guard};

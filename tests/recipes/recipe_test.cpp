@@ -31,9 +31,9 @@ TEST(Recipe, AMixerLeavesNoRoomForAnExchange) {
   };
   EXPECT_EQ(refusal(R"("memory":"feedback")"),
             "recipe 'x' mixes models by 'dpsgd'; its memory must be left out, not 'feedback'");
-  for (const char* rest :
-       {R"("exchange":"dense")", R"("down":"natural")", R"("delay":2)",
-        R"("down_memory":"feedback")", R"("outer":"momentum")", R"("warmup":["3 natural"])"})
+  for (const char* rest : {R"("exchange":"dense")", R"("down":"natural")", R"("delay":2)",
+                           R"("down_memory":"feedback")", R"("outer":"momentum")",
+                           R"("warmup":["3 natural"])", R"("draws":"own")"})
     EXPECT_NE(refusal(rest).find("must be left out"), std::string::npos) << rest;
   auto ends = make_thread_transports(2);
   EXPECT_EQ(
@@ -57,7 +57,9 @@ TEST(Recipe, MistakesAreNamed) {
   EXPECT_EQ(refusal("{}"), "a recipe needs a 'name'");
   EXPECT_EQ(refusal(R"({"name":"x","operator":"natural"})"),
             "a recipe has no 'operator'; allowed: name op memory layout exchange down down_memory "
-            "rules warmup delay outer mixer topology summary training");
+            "draws rules warmup delay outer mixer topology summary training");
+  EXPECT_EQ(refusal(R"({"name":"x","draws":"dice"})"),
+            "a recipe's 'draws' are 'dice'; allowed: strata own");
   EXPECT_EQ(refusal(R"({"name":"x","delay":0})"), "a recipe's 'delay' is 0; allowed: 1 or more");
   EXPECT_EQ(refusal(R"({"name":"x","delay":-1})"),
             "a recipe's 'delay' must be a whole number, 0 or above, not -1");

@@ -135,6 +135,7 @@ std::size_t count_on(std::span<const float> values, Side side) {
 Cut cut_after(std::size_t k, std::span<const float> values, Side side, std::uint32_t least,
               std::uint32_t most, Array<std::uint32_t>& memory) {
   const Counting counts_as(side);
+  memory.reset(values.size());  // room for the worst, once: bins differ from step to step
   memory.clear();
   if (values.size() > kFew)
     return cut_of_many(

@@ -110,7 +110,10 @@ bool Entries::pass(Picked& kept) {
   const bool leaves_all = leaves();
   const auto positions = kept.positions.view();
   float* const values = kept.values.reset(positions.size()).data();
-  Picked none;
+  Picked
+      none;  // with the memory that the first part has: nothing is taken from one pass to the next
+  parts_.resize(std::max<std::size_t>(parts_.size(), 1));
+  std::swap(none, parts_[0].found);
   in_parts(kBlock, none, [&](std::size_t from, std::size_t to, Stretch& part) {
     float fresh[kBlock], memory[kBlock];
     auto next = std::ranges::lower_bound(positions, from);
@@ -124,7 +127,9 @@ bool Entries::pass(Picked& kept) {
     }
     if (leaves_all && streams()) kernels::end_stream();
   });
-  return finish_pass(none);
+  const bool finite = finish_pass(none);
+  std::swap(none, parts_[0].found);
+  return finite;
 }
 
 std::span<const float> Entries::array() {

@@ -28,7 +28,10 @@ class OneSide : public IndexedSelector {
   bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
     Picked& negative = scratch.other;
     if (!keep_largest_by_sign(x, most(x.size()), kept, negative, scratch)) return false;
-    if (!positive_wins(kept, negative)) std::swap(kept, negative);
+    if (positive_wins(kept, negative)) return true;
+    // Copied, not swapped: each keeps the memory that suits it.
+    std::ranges::copy(negative.positions.view(), kept.positions.reset(negative.size()).begin());
+    std::ranges::copy(negative.values.view(), kept.values.reset(negative.size()).begin());
     return true;
   }
 

@@ -73,7 +73,13 @@ TEST(Regroup, EveryMemoryGoesOn) {
   for (const MemoryInfo& info : memories())
     for (const std::string& memory : info.examples)
       for (const char* exchange : {"gather", "sharded"}) {
-        const Job job{.op = "topk:0.1", .memory = memory, .exchange = exchange, .ranks = 4};
+        const bool unbiased =
+            memory.starts_with("diana");  // and nothing is dropped on its way back
+        if (unbiased && exchange != std::string("gather")) continue;
+        const Job job{.op = unbiased ? "randomk:0.6" : "topk:0.1",
+                      .memory = memory,
+                      .exchange = exchange,
+                      .ranks = 4};
         SCOPED_TRACE(text_of(job));
         const auto survivors = run(job, 2, 9);
         ASSERT_FALSE(survivors.empty());

@@ -1,12 +1,14 @@
 // sockets: messages between processes over one stream socket for each pair of ranks.
 #include "laconic/transports/sockets.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <utility>
 
 #include "laconic/transports/peers.h"
@@ -280,6 +282,32 @@ void prepare(int descriptor) {
   ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
 }
 
+// The address alone, without the port; empty for what is no internet address.
+template <typename Ask>
+std::string address_of(Ask ask, int descriptor) {
+  sockaddr_storage address;
+  socklen_t length = sizeof address;
+  if (ask(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* bytes = nullptr;
+  if (address.ss_family == AF_INET) bytes = &reinterpret_cast<sockaddr_in&>(address).sin_addr;
+  if (address.ss_family == AF_INET6) bytes = &reinterpret_cast<sockaddr_in6&>(address).sin6_addr;
+  if (!bytes || !::inet_ntop(address.ss_family, bytes, text.data(), text.size())) return {};
+  return text.data();
+}
+
+// See SocketsOptions::near_microseconds. Who cannot be asked is left to the system.
+void bound(int descriptor, std::uint32_t near_microseconds) {
+  constexpr int kNearBytes = 1 << 16;
+  const auto there = address_of(::getpeername, descriptor);
+  if (there.empty() || there == address_of(::getsockname, descriptor)) return;  // this machine
+  tcp_info told{};
+  socklen_t length = sizeof told;
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &told, &length) == 0 &&
+      told.tcpi_rtt < near_microseconds)
+    ::setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &kNearBytes, sizeof kNearBytes);
+}
+
 const RegisterTransport sockets_transport{{
     .name = "sockets",
     .summary = "Ranks as processes over TCP or UNIX sockets, on one machine or many; no MPI.",
@@ -309,7 +337,10 @@ std::unique_ptr<Transport> make_sockets_transport(int rank, int size,
   }
   auto end = std::make_unique<Sockets>(rank, descriptors, options);
   for (const int descriptor : descriptors)
-    if (descriptor >= 0) prepare(descriptor);
+    if (descriptor >= 0) {
+      prepare(descriptor);
+      bound(descriptor, options.near_microseconds);
+    }
   end->take_over(descriptors);
   return end;
 }

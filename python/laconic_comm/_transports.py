@@ -20,7 +20,6 @@ from . import _library as l
 from ._method import Transport
 from .errors import Error, TransportError, UsageError
 
-_NEAR_MICROSECONDS, _NEAR_BYTES = 300, 1 << 16  # the longest round trip of a local network; under way there
 _TAG = 0x1AC0  # of messages through a group, away from those of its other users
 
 
@@ -128,23 +127,7 @@ def connect(group: Any, rank: int, size: int, timeout: float) -> list[socket.soc
                 if end is not None:
                     end.close()
             raise
-    for end in ends:
-        if end is not None:
-            _bound(end)
     return ends
-
-
-# Everybody sends to everybody at once. Where little is under way to each, they get on more evenly: four hosts at
-# 100 Mbit/s make 11 % more steps with natural compression under sharded. Where round trips are long much must be under
-# way, and the system decides; so it does on one machine.
-def _bound(end: socket.socket) -> None:
-    try:
-        told = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-        near = struct.unpack_from("<I", told, 68)[0] < _NEAR_MICROSECONDS
-        if near and not end.getpeername()[0].startswith("127."):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _NEAR_BYTES)
-    except OSError:  # one that has left already is noticed by whoever waits for it
-        pass
 
 
 def _left(due: float) -> float:

@@ -42,14 +42,20 @@ inline std::pair<int, sockaddr_in> listening() {
   return {listener, address};
 }
 
-inline Pair tcp_pair() {
+// Every address 127.x.x.x is this machine, under as many names.
+inline Pair tcp_pair_from(std::uint32_t own_address) {
   const auto [listener, address] = listening();
   Pair pair = {::socket(AF_INET, SOCK_STREAM, 0), -1};
+  sockaddr_in own = loopback();
+  own.sin_addr.s_addr = htonl(own_address);
+  EXPECT_EQ(::bind(pair[0], reinterpret_cast<const sockaddr*>(&own), sizeof own), 0);
   EXPECT_EQ(::connect(pair[0], reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   pair[1] = ::accept(listener, nullptr, nullptr);
   ::close(listener);
   return pair;
 }
+
+inline Pair tcp_pair() { return tcp_pair_from(INADDR_LOOPBACK); }
 
 // By rank: what leads to each other rank.
 inline std::vector<std::vector<int>> wires(int size, const std::function<Pair()>& make) {

@@ -276,5 +276,24 @@ TEST(Sockets, AKilledProcessIsNamedByAll) {
   }
 }
 
+// What the system may keep of what rank 0 sends to rank 1.
+int send_buffer(Pair pair, std::uint32_t near_microseconds) {
+  const auto ends =
+      ends_over({{-1, pair[0]}, {pair[1], -1}}, {.near_microseconds = near_microseconds});
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  EXPECT_EQ(::getsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, &length), 0);
+  return bytes;
+}
+
+TEST(Sockets, LittleIsUnderWayToAnotherMachineThatIsNear) {
+  constexpr std::uint32_t kAnother = INADDR_LOOPBACK + 1, kAlways = 1U << 30;
+  constexpr int kLittle = 2 << 16;  // the system doubles what it is told
+  EXPECT_EQ(send_buffer(tcp_pair_from(kAnother), kAlways), kLittle);
+  EXPECT_GT(send_buffer(tcp_pair_from(kAnother), 0), kLittle) << "far: the system decides";
+  EXPECT_GT(send_buffer(tcp_pair(), kAlways), kLittle) << "the same machine";
+  EXPECT_EQ(send_buffer(unix_pair(), kAlways), send_buffer(unix_pair(), 0));
+}
+
 }  // namespace
 }  // namespace laconic::testing

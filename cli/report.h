@@ -9,7 +9,8 @@
 namespace laconic::cli {
 
 // web/report.html with this data in place: one file that needs nothing else. The data's "kind" says
-// what is shown: "consensus", or without one the comparison of recipes.
+// what is shown: "consensus", "run" (one training, step by step), or without one the comparison of
+// recipes.
 std::string page_of(const Json& report);
 
 }  // namespace laconic::cli

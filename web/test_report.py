@@ -213,6 +213,46 @@ def odd_consensus():
     return consensus([exact, diverged, short, {"mixer": "bare"}, None, {"rounds": 3, "last": 1, "close": 2}], shape=None)
 
 
+def run(steps=120, **changes):
+    """A training of which the guard sends the middle third as it is."""
+
+    def row(n):
+        lane = "dense" if 40 <= n < 80 else "recipe"
+        parts = [0.004, 0.002] if lane == "dense" else [0.009, 0.003]
+        return {"step": n, "lane": lane, "seconds": 0.042 + sum(parts), "compute": 0.038, "parts": parts, "vote": 0.001, "update": 0.003,
+                "bytes": 2587828 if lane == "dense" else 763757, "units": []}  # fmt: skip
+
+    def decision(n, lane, why, **more):
+        return {"step": n, "lane": lane, "why": why, "step_seconds": 0.054, "seconds_per_byte": 1e-9, **more}
+
+    return {
+        "kind": "run",
+        "program": "laconic 0.1.0",
+        "title": "lenet5 by natural-sharded, 4 workers",
+        "recipe": "natural-sharded",
+        "model": "lenet5",
+        "workers": 4,
+        "batch": 64,
+        "guard": "on",
+        "steps": [row(n) for n in range(steps)],
+        "decisions": [
+            decision(0, "recipe", "the recipe's own comes first"),
+            {"step": 16, "lane": "recipe", "probe": 16384},
+            decision(40, "dense", "it is predicted to be faster", predicted={"recipe": 0.054, "dense": 0.048}),
+            decision(80, "recipe", "the other was slower", predicted={"recipe": 0.048, "dense": 0.054}),
+        ],
+    } | changes
+
+
+def odd_run():
+    """What a trace may miss, or have too much of."""
+    data = run(1500)
+    data["steps"][3:9] = [None, 3, {"step": 4}, {"step": 5, "seconds": None}, {"step": 6, "seconds": 1e9, "parts": "x"},
+                          {"step": 7, "lane": "<b>", "seconds": 0, "parts": [None, -1, 1e-12], "vote": None}]  # fmt: skip
+    data["decisions"] += [None, {"step": 1e12, "lane": "half", "why": "<b>"}, {"step": 90, "lane": "none", "why": "x", "predicted": 3}]
+    return data
+
+
 SAMPLES = {
     "four": four(),
     "one": report([dense(seeds=1)], seeds=[1]),
@@ -222,6 +262,9 @@ SAMPLES = {
     "without-dense": without_dense(),
     "all-worse": all_worse(),
     "empty": report([]),
+    "run": run(),
+    "run-odd": odd_run(),
+    "run-empty": run(0, decisions=None),
     "consensus": three_mixers(),
     "consensus-places": consensus(
         [gossip("dpsgd", 0.8, 8e4, topology=t) for t in ("ring:8", "torus:4x4")] + [gossip("choco:0.9", 1.01, 900)]
@@ -388,6 +431,9 @@ class WithBrowser(unittest.TestCase):
 
 def names_of(data):
     """What the lines are called, in order."""
+    if data.get("kind") == "run":
+        used = {s.get("lane") for s in data["steps"] if isinstance(s, dict)}
+        return [lane for lane in ("recipe", "half", "dense") if lane in used]
     if "recipes" in data:
         return [r["name"] for r in data["recipes"] if isinstance(r, dict)]
     runs = [r for r in data["runs"] if isinstance(r, dict)]
@@ -607,6 +653,48 @@ class Consensus(WithBrowser):
 
 
 # ---- the file ---------------------------------------------------------------------------------------------
+
+
+class Run(WithBrowser):
+    """What `laconic train --trace` shows: lanes, decisions and exposed time of every part."""
+
+    def test_words(self):
+        seen = self.open("run")
+        sentence = "A step takes 54 ms, 13 ms of it exposed communication; 66.7 % of steps by recipe, 33.3 % of steps by dense."
+        self.assertEqual(seen["headline"].replace("\u00a0", " "), sentence)
+        self.assertEqual(seen["answer"], "The guard has decided 3 times, last in step 80: recipe, because the other was slower.")
+        self.assertTrue(self.open("run-empty")["headline"].startswith("This report holds no steps."))
+
+    def test_a_row_for_each_lane(self):
+        rows = self.open("run")["rows"]
+        self.assertEqual(rows[0], [["recipe", "natural-sharded"], ["80", "66.7 %"], ["54 ms"], ["13.0 ms"], ["0.73 MiB"]])
+        self.assertEqual(rows[1], [["dense"], ["40", "33.3 %"], ["48 ms"], ["7.0 ms"], ["2.47 MiB"]])
+
+    def test_the_timeline_has_every_step_and_every_decision(self):
+        seen = self.open("run")
+        self.assertEqual(seen["lines"], [120])
+        count = "[...document.querySelectorAll('QUERY')].length"
+        self.assertEqual(self.browser.run(count.replace("QUERY", "[data-decision]")), 3)
+        self.assertEqual(self.browser.run(count.replace("QUERY", "svg .bar.p0")), 120)
+        self.assertEqual(self.browser.run(count.replace("QUERY", "svg .bar.lane.dense")), 40)
+        heights = "[...document.querySelectorAll('svg .bar.p0')].map((e) => e.getBoundingClientRect().height)"
+        heights = self.browser.run(heights)
+        self.assertAlmostEqual(heights[0] / heights[60], 9 / 4, delta=0.05)
+
+    def test_many_steps_share_a_bar(self):
+        self.assertLessEqual(self.open("run-odd")["lines"][0], 420)
+
+    def test_hiding_a_lane_hides_its_steps(self):
+        self.open("run")
+        self.assertEqual(self.click("#legend [aria-pressed]", 1)["lines"], [80])
+
+    def test_arrow_keys_read_parts(self):
+        self.open("run")
+        self.browser.run("document.querySelector('figure svg').focus()")
+        self.browser.press("ArrowRight")
+        tip = self.look()["tip"].replace("\u00a0", " ")
+        for words in ("step 1", "compute 38 ms", "part 1 9 ms", "part 2 3 ms", "vote 1 ms", "update 3 ms", "together 54 ms"):
+            self.assertIn(words, tip)
 
 
 class File(unittest.TestCase):

@@ -2,15 +2,20 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/command.h"
+#include "cli/report.h"
 #include "cli/text.h"
 #include "cli/trainer/options.h"
 #include "cli/trainer/processes.h"
 #include "cli/trainer/progress.h"
 #include "cli/trainer/summaries.h"
 #include "laconic/base/errors.h"
+#include "laconic/base/file.h"
+#include "laconic/version.h"
 
 namespace laconic::cli {
 namespace {
@@ -49,6 +54,43 @@ void print_result(const Options& options, const trainer::Result& result) {
              100 * last.accuracy, last.step, ratio);
   if (!options.output.folder.empty()) fmt::print(", all in {}/", options.output.folder);
   fmt::print("\n");
+}
+
+// The lines of a file of the run's that have this, the last so many of them.
+Json lines_of(const std::string& path, const char* key, std::size_t most) {
+  Json lines = Json::array();
+  if (!std::filesystem::exists(path)) return lines;
+  const Buffer bytes = read_file(path);
+  std::istringstream in(std::string(as_text(bytes.view())));
+  for (std::string line; std::getline(in, line);)
+    if (Json one = Json::parse(line); one.contains(key)) lines.push_back(std::move(one));
+  if (lines.size() > most)
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(most));
+  return lines;
+}
+
+// A page with where the time of every step went, and what the guard has decided.
+void write_page(const Options& options) {
+  constexpr std::size_t kMostSteps = 20000, kMostDecisions = 1000;
+  const auto& s = options.settings;
+  const std::string& folder = options.output.folder;
+  const Json page = {
+      {"kind", "run"},
+      {"program", "laconic " LACONIC_VERSION},
+      {"title", fmt::format("{} by {}, {} workers", s.model, s.recipe.name, s.workers)},
+      {"recipe", s.recipe.name},
+      {"model", s.model},
+      {"data", options.data},
+      {"workers", s.workers},
+      {"batch", s.batch},
+      {"transport", options.transport},
+      {"guard", options.guard},
+      {"command",
+       fmt::format("laconic train --recipe {} --transport {} --guard {} --out {} --trace",
+                   s.recipe.name, options.transport, options.guard, folder)},
+      {"steps", lines_of(folder + "/steps.jsonl", "step", kMostSteps)},
+      {"decisions", lines_of(folder + "/guard.jsonl", "why", kMostDecisions)}};
+  write_file(folder + "/report.html", as_bytes(page_of(page)));
 }
 
 Recipe recipe_of(const Options& options) {
@@ -93,6 +135,7 @@ void run_on(const Options& options, const trainer::Data& data, Transport* transp
                 : trainer::train(options.settings, data, options.output, observer);
   bar.clear();
   if (transport && transport->rank() != 0) return;
+  if (options.output.trace) write_page(options);
   if (!result.finished()) {
     fmt::print(stderr, "laconic: stopped after {} of {} steps{}\n", result.step, result.steps,
                options.output.folder.empty() ? "" : "; --resume goes on from there");
@@ -159,6 +202,9 @@ const RegisterCommand command{{
           app.add_option("--seed", o->settings.seed, "Same seed, same run")->capture_default_str();
           app.add_option("--out", o->output.folder,
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");
+          app.add_flag("--trace", o->output.trace,
+                       "Leave steps.jsonl there too, what each step and its parts took, and "
+                       "report.html, which shows it");
           app.add_option("--checkpoint-every", o->output.checkpoint_every,
                          "Steps between checkpoints; 0: at the end");
           app.add_flag(

@@ -61,6 +61,7 @@ class Transaction {
   void abort(std::string_view why);
   Outcome outcome() const;
   TensorStats tensor_stats(std::size_t tensor) const;
+  std::vector<UnitTimes> unit_times() const;
 
  private:
   Driver* driver_;
@@ -128,6 +129,8 @@ class Aggregator {
 
   // Of the last step that has ended.
   TensorStats tensor_stats(std::size_t tensor) const;
+  // And its units, in the order in which they were formed.
+  std::vector<UnitTimes> unit_times() const;
 
   // In: this rank's gradient; out: the mean over ranks. begin, one part, finish and commit.
   StepStats average(std::span<float> gradient, const StepInfo& info);

@@ -47,6 +47,7 @@ void Attempt::begin(const StepInfo& info, std::span<const std::size_t> tensors,
   info_.slot = slot_;
   before_ = before;
   stats_ = {};
+  since_begin_ = {};
   sent_.clear();
   formed_ = 0;
   forming_ = last_closed_ = voting_ = voted_ = false;
@@ -132,7 +133,7 @@ bool Attempt::take_parts() {
 
 // What was completed since the last one travels together from here on.
 void Attempt::close_unit() {
-  forming_bytes_ = 0;
+  const std::size_t bytes = std::exchange(forming_bytes_, 0);
   last_closed_ |= submitted.all_there();
   if (!std::exchange(forming_, false)) return;
   Flight& flight = *flights_[formed_];
@@ -141,6 +142,7 @@ void Attempt::close_unit() {
   flight.unit->reset();
   flight.state = State::closed;
   flight.leg = flight.results = 0;
+  flight.times = {.bytes = bytes, .closed = since_begin_.time()};
   ++formed_;
 }
 
@@ -186,7 +188,9 @@ bool Attempt::launch() {
   if (next == formed_ || flying >= (common_.transport.blocks() ? 1 : kMostFlying)) return false;
   if (common_.setup.zeros_rest)
     for (const std::size_t i : flights_[next]->unit->slices) submitted.look(plan_->layout[i]);
+  Flight& flight = *flights_[next];
   advance(next);
+  flight.times.left = flight.state == State::flying ? since_begin_.time() : flight.times.arrived;
   return true;
 }
 
@@ -196,6 +200,7 @@ void Attempt::advance(std::size_t number) {
     const Move move = flight.unit->next(step_now(), flight.transfer);
     if (move == Move::none) {
       flight.state = State::arrived;
+      flight.times.arrived = since_begin_.time();
       return;
     }
     const Tag tag{number_, static_cast<std::uint32_t>(number), flight.leg++};
@@ -227,6 +232,7 @@ bool Attempt::land() {
     if (flights_[i]->state == State::opened) {
       write(*flights_[i]);
       flights_[i]->state = State::written;
+      flights_[i]->times.written = since_begin_.time();
       return true;
     }
   return any;
@@ -296,6 +302,12 @@ void Attempt::write_rest() {
   take_turn();
   while (land()) {
   }
+}
+
+std::vector<UnitTimes> Attempt::unit_times() const {
+  std::vector<UnitTimes> times;
+  for (std::size_t i = 0; i < formed_; ++i) times.push_back(flights_[i]->times);
+  return times;
 }
 
 void Attempt::commit() {

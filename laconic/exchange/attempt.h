@@ -80,6 +80,7 @@ class Attempt {
   // Of a step that has ended.
   StepStats& stats() { return stats_; }
   TensorStats tensor_stats(std::size_t tensor) const { return submitted.stats(tensor, sent_); }
+  std::vector<UnitTimes> unit_times() const;
   std::uint64_t step() const { return info_.step; }
   std::uint64_t number() const { return number_; }
   std::size_t slot() const { return slot_; }
@@ -93,6 +94,7 @@ class Attempt {
     State state = State::closed;
     std::uint32_t leg = 0;
     std::uint32_t results = 0;  // a hash of what was written, where no frame carried it
+    UnitTimes times = {};
   };
   using State = Flight::State;
 
@@ -136,6 +138,7 @@ class Attempt {
   StepInfo info_;
   const Plan* plan_ = nullptr;
   StepStats stats_;
+  Stopwatch since_begin_;
   std::vector<std::uint64_t> sent_;  // by slice: payload
   std::uint64_t number_ = 0;
   Before before_;

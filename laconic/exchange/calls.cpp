@@ -163,6 +163,11 @@ TensorStats Driver::tensor_stats(const Attempt& attempt, std::size_t tensor) con
   return attempt.tensor_stats(tensor);
 }
 
+std::vector<UnitTimes> Driver::unit_times(const Attempt& attempt) const {
+  require_closed(attempt, true);
+  return attempt.unit_times();
+}
+
 // Throws UsageError while the step is open.
 void Driver::require_closed(const Attempt& attempt, bool or_pending) const {
   const std::lock_guard lock(common_.mutex);
@@ -214,6 +219,7 @@ Outcome Transaction::outcome() const { return driver_->outcome(*attempt_); }
 TensorStats Transaction::tensor_stats(std::size_t tensor) const {
   return driver_->tensor_stats(*attempt_, tensor);
 }
+std::vector<UnitTimes> Transaction::unit_times() const { return driver_->unit_times(*attempt_); }
 
 Aggregator::Aggregator(Setup setup, std::unique_ptr<Exchange> exchange)
     : driver_(std::make_unique<Driver>(std::move(setup), std::move(exchange))) {}
@@ -239,6 +245,9 @@ Outcome Aggregator::settle(Transport& among) { return driver_->settle(among); }
 void Aggregator::take_over(const Aggregator& settled) { driver_->take_over(*settled.driver_); }
 TensorStats Aggregator::tensor_stats(std::size_t tensor) const {
   return driver_->tensor_stats(driver_->whole(), tensor);
+}
+std::vector<UnitTimes> Aggregator::unit_times() const {
+  return driver_->unit_times(driver_->whole());
 }
 double Aggregator::residual_norm() const { return driver_->residual_norm(); }
 State Aggregator::save() const { return driver_->save(); }

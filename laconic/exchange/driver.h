@@ -33,6 +33,7 @@ class Driver {
   void abort(Attempt& attempt, std::string_view why);
   Outcome outcome(const Attempt& attempt) const;
   TensorStats tensor_stats(const Attempt& attempt, std::size_t tensor) const;
+  std::vector<UnitTimes> unit_times(const Attempt& attempt) const;
 
   Outcome settle(Transport& among);
   void take_over(const Driver& settled);

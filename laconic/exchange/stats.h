@@ -43,6 +43,13 @@ struct StepStats {
   bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
 };
 
+// How one unit of a step went, in seconds since the step began: when its last tensor was there,
+// when it left, when the last of its messages had arrived, and when its means were written.
+struct UnitTimes {
+  std::uint64_t bytes = 0;  // of gradient
+  double closed = 0, left = 0, arrived = 0, written = 0;
+};
+
 // What one tensor cost this rank.
 struct TensorStats {
   std::uint64_t payload_bytes = 0;  // what a slice of several tensors took is shared by entries
@@ -56,6 +63,10 @@ class Stopwatch {
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+  // Seconds since the same, which stays.
+  double time() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - last_).count();
   }
 
  private:

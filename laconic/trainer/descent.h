@@ -46,6 +46,11 @@ class Descent {
     return aggregator_ ? aggregator_->take_guard_record() : std::vector<std::string>{};
   }
 
+  // Of the step that has ended; none where gradients stay with their rank.
+  std::vector<UnitTimes> unit_times() const {
+    return aggregator_ ? aggregator_->unit_times() : std::vector<UnitTimes>{};
+  }
+
   // The method's state with the optimiser's.
   Saved save(std::span<const float> parameters) const;
   void load(const Saved& saved, std::span<float> parameters);

@@ -69,6 +69,8 @@ void check_settings(const Settings& s, const Data& data, std::uint64_t steps) {
 void check_records(const Output& output, std::uint64_t steps) {
   if (!output.record.empty() && output.folder.empty())
     throw UsageError("recording gradients needs an output folder");
+  if (output.trace && output.folder.empty())
+    throw UsageError("a trace of all steps needs an output folder");
   for (const std::uint64_t step : output.record)
     if (step >= steps)
       throw UsageError("step " + std::to_string(step) + " cannot be recorded; allowed: 0 to " +

@@ -43,6 +43,7 @@ struct Output {
   std::string folder =
       {};  // metrics.jsonl, guard.jsonl, checkpoint.lac, model.lac, gradients-*.npz
   std::uint64_t checkpoint_every = 0;  // steps; 0: only when stopped and at the end
+  bool trace = false;                  // steps.jsonl too, and a page that shows it
   bool resume = false;                 // go on from the folder's checkpoint, if there is one
   std::vector<std::uint64_t> record =
       {};  // steps whose gradients (rank 0's, before averaging) are kept

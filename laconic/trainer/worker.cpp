@@ -52,7 +52,8 @@ void Worker::train() {
   note_regrouping();
   compare_notes();
   if (group_.rank() == 0 && run_.leaves_traces())
-    keep_decisions_before(run_.path("guard.jsonl"), course_.step);
+    for (const char* name : {"guard.jsonl", "steps.jsonl"})
+      keep_lines_before(run_.path(name), course_.step);
   while (course_.step < run_.steps && !stopping_) {
     if (course_.step % run_.evaluate_every == 0) evaluate();
     one_step();
@@ -101,16 +102,29 @@ void Worker::one_step() {
     descent_.abandon(error.what());
     throw;
   }
-  course_.totals.compute_seconds += watch.lap();
+  const double computed = watch.lap();
+  course_.totals.compute_seconds += computed;
   if (recorded)
     write_gradient(run_.path("gradients-step-" + std::to_string(course_.step) + ".npz"),
                    replica_.model(), replica_.gradient());
   watch.lap();
   const StepStats stats = descent_.end();
-  account(stats, watch.lap());
-  if (group_.rank() == 0 && run_.leaves_traces())
-    add_decisions(run_.path("guard.jsonl"), descent_.take_guard_record());
+  const double ended = watch.lap();
+  account(stats, ended);
+  if (group_.rank() == 0 && run_.leaves_traces()) trace(stats, computed, ended);
   if (descent_.votes()) stopping_ = (stats.flags & kStop) != 0;
+}
+
+void Worker::trace(const StepStats& stats, double computed, double ended) {
+  add_lines(run_.path("guard.jsonl"), descent_.take_guard_record());
+  if (!run_.output.trace) return;
+  add_lines(run_.path("steps.jsonl"), {write_step({.step = course_.step,
+                                                   .lane = stats.lane,
+                                                   .compute = computed,
+                                                   .exchange = ended - stats.update_seconds,
+                                                   .update = stats.update_seconds,
+                                                   .bytes = stats.traffic_bytes,
+                                                   .units = descent_.unit_times()})});
 }
 
 // Tensors leave as they become final, or stay until all are.

@@ -25,6 +25,7 @@ class Worker {
   void compare_notes();
   void one_step();
   void learn(bool as_they_come);
+  void trace(const StepStats& stats, double computed, double ended);
   void finish();
   void compare_replicas();
   void ask_to_stop();

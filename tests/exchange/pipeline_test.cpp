@@ -438,6 +438,37 @@ TEST(Pipeline, TensorsShareTheCostOfAStep) {
     }));
 }
 
+// Each part is a unit of its own here, and each goes its way in order.
+TEST(Pipeline, UnitsTellWhenTheyWentWhere) {
+  expect_no_errors(on_ranks(2, [&](Transport& transport) {
+    const auto aggregator =
+        make_aggregator("gather", {.transport = transport,
+                                   .model = kModel,
+                                   .plan = make_plan(kModel, "tensor", parse_operator("natural")),
+                                   .unit_bytes = 1});
+    auto gradient = gradient_of(transport.rank(), 0);
+    const Places places(kModel);
+    aggregator->begin({});
+    for (std::size_t t = 0; t < kModel.size(); ++t) {
+      void* data = gradient.data() + places.begin(t);
+      aggregator->submit({.tensors = {&t, 1}, .data = {&data, 1}});
+    }
+    EXPECT_THROW(aggregator->unit_times(), UsageError);
+    aggregator->finish();
+    const std::vector<UnitTimes> units = aggregator->unit_times();
+    ASSERT_EQ(units.size(), kModel.size());
+    double closed = 0;
+    for (std::size_t t = 0; t < units.size(); ++t) {
+      EXPECT_EQ(units[t].bytes, sizeof(float) * kModel[t].count());
+      EXPECT_LE(closed, units[t].closed);
+      EXPECT_LE(units[t].closed, units[t].left);
+      EXPECT_LE(units[t].left, units[t].arrived);
+      EXPECT_LE(units[t].arrived, units[t].written);
+      closed = units[t].closed;
+    }
+  }));
+}
+
 // Nobody submits the first tensor: it keeps everything, and the others go on.
 TEST(Pipeline, WhatNobodySubmitsRests) {
   for (const Job& job : all_jobs(2)) {

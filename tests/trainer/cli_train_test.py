@@ -91,6 +91,24 @@ class Train(TrainerTest):
         self.assertEqual(lines[-1]["dense_bytes"], 20 * 4 * 25450)
         self.ok("inspect", f"{self.out}/model.lac")
 
+    def test_a_trace_says_where_the_time_of_each_step_went(self):
+        self.refused(2, "a trace of all steps needs an output folder", "train", "--steps", "2", *SMALL, "--trace")
+        train = ["train", "--recipe", "natural", "--guard", "on", *SMALL, "--out", self.out, "--trace", "--steps", "6"]
+        self.ok(*train)
+        with open(f"{self.out}/steps.jsonl") as file:
+            steps = [json.loads(line) for line in file]
+        self.assertEqual([step["step"] for step in steps], list(range(6)))
+        for step in steps:
+            whole = step["compute"] + sum(step["parts"]) + step["vote"] + step["update"]
+            self.assertAlmostEqual(step["seconds"], whole, delta=0.05 * step["seconds"])
+            self.assertEqual(sum(unit["bytes"] for unit in step["units"]), 4 * 25450)
+            self.assertGreater(step["bytes"], 0)
+        with open(f"{self.out}/report.html") as file:
+            data = file.read().partition('id="report">')[2].partition("</script>")[0]
+        page = json.loads(data)
+        self.assertEqual((page["kind"], page["recipe"], page["steps"]), ("run", "natural", steps))
+        self.assertEqual(page["decisions"][0]["why"], "the recipe's own comes first")
+
     def test_json_lines_on_stdout(self):
         shown = self.ok("train", "--recipe", "dense", "--steps", "4", *SMALL, "--json")
         self.assertEqual([json.loads(line)["step"] for line in shown.splitlines()], [0, 1, 2, 3, 4])

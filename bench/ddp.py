@@ -31,21 +31,24 @@ MODELS = {  # widths of fully connected layers
 ALONE = "compute alone"  # without any exchange
 VARIANTS = [
     "stock", "fp16", "powersgd-hook:1", "powersgd-hook:4", "dense", "natural exchange=sharded",
-    "topk:0.01+natural memory=feedback", "sbc:0.01 memory=feedback", "exchange=powersgd:1", "exchange=powersgd:4",
+    "natural exchange=sharded bucket_cap_mb=4", "topk:0.01+natural memory=feedback", "sbc:0.01 memory=feedback",
+    "exchange=powersgd:1", "exchange=powersgd:4",
 ]  # fmt: skip
 
 
 def attach_variant(variant, build, torch):
-    """A DDP model with what the variant says."""
+    """A DDP model with what the variant says. `bucket_cap_mb=` is DDP's own: smaller buckets leave earlier."""
     from torch.nn.parallel import DistributedDataParallel
 
-    name, *settings = variant.split()
+    settings = [word for word in variant.split() if not word.startswith("bucket_cap_mb=")]
+    buckets = {"bucket_cap_mb": int(word.partition("=")[2]) for word in variant.split() if word not in settings}
+    name, *settings = settings
     if name == "stock":
-        return DistributedDataParallel(build())
+        return DistributedDataParallel(build(), **buckets)
     if name == "fp16":
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-        ddp = DistributedDataParallel(build())
+        ddp = DistributedDataParallel(build(), **buckets)
         ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
         return ddp
     if name.startswith("powersgd-hook"):
@@ -62,7 +65,7 @@ def attach_variant(variant, build, torch):
         return ddp
     import laconic_comm
 
-    ddp = DistributedDataParallel(build())
+    ddp = DistributedDataParallel(build(), **buckets)
     options = dict(setting.split("=", 1) for setting in (settings if "=" not in name else [name, *settings]))
     if name == "dense":
         laconic_comm.attach(ddp, recipe="dense")
@@ -97,21 +100,16 @@ def work(options):
     y = torch.randint(widths[-1], (options.batch,), generator=torch.Generator().manual_seed(dist.get_rank()))
     loss = torch.nn.CrossEntropyLoss()
     models = {}
-    for variant in options.variants:
-        ddp = attach_variant(variant, build, torch)
-        models[variant] = ddp, torch.optim.SGD(ddp.parameters(), lr=0.01)
+    for variant in [ALONE, *options.variants]:
+        model = build() if variant == ALONE else attach_variant(variant, build, torch)
+        models[variant] = model, torch.optim.SGD(model.parameters(), lr=0.01)
 
     def steps(variant, count):
-        ddp, sgd = models[variant]
+        model, sgd = models[variant]
         for _ in range(count):
             sgd.zero_grad(set_to_none=False)
-            loss(ddp(x), y).backward()
+            loss(model(x), y).backward()
             sgd.step()
-
-    def alone(count):
-        module = models[options.variants[0]][0].module
-        for _ in range(count):
-            loss(module(x), y).backward()
 
     def timed(run):
         dist.barrier()
@@ -122,15 +120,12 @@ def work(options):
         return mine.tolist()
 
     rounds = []
-    for variant in options.variants:
+    for variant in models:
         steps(variant, 4)  # buckets rebuilt, warm starts made
     if options.gate and dist.get_rank() == 0:
         wait_for_gate(options.gate)
     for number in range(options.rounds):
-        one = {ALONE: timed(lambda: alone(options.steps))}
-        for variant in options.variants:
-            one[variant] = timed(lambda: steps(variant, options.steps))
-        rounds.append(one)
+        rounds.append({variant: timed(lambda: steps(variant, options.steps)) for variant in models})
         if dist.get_rank() == 0:
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
     if dist.get_rank() == 0:

@@ -44,7 +44,7 @@ std::size_t keep_run(std::uint32_t* positions, float* values, std::size_t count,
     const auto bits = hn::BitCast(d, value);
     const auto m = hn::And(bits, magnitude);
     const auto limit = hn::IfThenElse(hn::Lt(bits, hn::Zero(d)), under, over);
-    if (!hn::AllFalse(d, hn::Eq(m, limit))) {
+    if (above.ties + below.ties > 0 && !hn::AllFalse(d, hn::Eq(m, limit))) {
       kept = keep_few(positions, values, i, i + lanes, kept, above, below);
       continue;
     }

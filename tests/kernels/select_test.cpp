@@ -56,9 +56,11 @@ TEST(Select, CutsKeepWhatASortPutsFirst) {
         Array<std::uint32_t> memory;
         for (const std::uint32_t from : {1U, least})
           for (const std::uint32_t to : {most, 0x7fffffffU}) {
-            const kernels::Cut cut = kernels::cut_after(k, x, side, from, to, memory);
-            ASSERT_EQ(kept_by(cut, cut, true, x, all), expected) << k;
-            ASSERT_LE(cut.least(), magnitude(x[sorted[k - 1]]));
+            on_every_cpu([&](const std::string&) {
+              const kernels::Cut cut = kernels::cut_after(k, x, side, from, to, memory);
+              ASSERT_EQ(kept_by(cut, cut, true, x, all), expected) << k;
+              ASSERT_LE(cut.least(), magnitude(x[sorted[k - 1]]));
+            });
           }
       }
     }
@@ -82,6 +84,29 @@ TEST(Select, CutsThroughTies) {
             << count << " " << k;
       }
     }
+}
+
+// Where a cut looks first, all entries are larger than elsewhere, or all are smaller: the bracket
+// that follows from them holds none of those that count.
+TEST(Select, ASampleThatMisleadsChangesNoCut) {
+  for (const std::size_t count : {8192, 40'000}) {
+    const std::size_t sampled = count < 32768 ? 256 : 1024, stride = count / sampled;
+    for (const float there : {1.0F, 1e6F}) {
+      std::vector<float> x(count);
+      for (std::size_t i = 0; i < count; ++i)
+        x[i] = (i % 2 == 0 ? 1000.0F : -1000.0F) - static_cast<float>(i % 977) / 100;
+      for (std::uint32_t i = 0; i < sampled; ++i)
+        x[i * stride + (std::uint64_t{Key::mix32(i, 0, 0)} * stride >> 32)] *= there / 1000;
+      const auto sorted = by_magnitude(x, Side::both), all = counted(x, Side::both);
+      for (const std::size_t k : {std::size_t{1}, sampled + 1, count / 2, count - sampled - 1}) {
+        auto expected = std::vector(sorted.begin(), sorted.begin() + static_cast<long>(k));
+        std::ranges::sort(expected);
+        Array<std::uint32_t> memory;
+        const auto cut = kernels::cut_after(k, x, Side::both, 1, 0x7fffffffU, memory);
+        ASSERT_EQ(kept_by(cut, cut, true, x, all), expected) << count << " " << there << " " << k;
+      }
+    }
+  }
 }
 
 TEST(Select, KeepingEqualsItsPlainTwin) {

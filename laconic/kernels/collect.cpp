@@ -8,6 +8,7 @@
 
 #include "laconic/kernels/groups.h"
 #include "laconic/kernels/ones.h"
+#include "laconic/kernels/stream.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/collect.cpp"
@@ -82,8 +83,8 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
   const auto group = [&](std::size_t begin, std::size_t count) HWY_ATTR {
     std::uint64_t reached = 0;
     for (std::size_t i = 0; i < count; i += lanes) {
-      if (i % 16 == 0) hwy::Prefetch(fresh + begin + i + kReadAhead);
-      if (kKept && i % 16 == 0) hwy::Prefetch(kept + begin + i + kReadAhead);
+      if (i % 16 == 0) fetch_ahead(fresh + begin + i + kReadAhead);
+      if (kKept && i % 16 == 0) fetch_ahead(kept + begin + i + kReadAhead);
       auto mixed = hn::Mul(a, hn::LoadU(df, fresh + begin + i));
       if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + begin + i)));
       if (kLeft && kStreamed) hn::Stream(hn::Mul(c, mixed), df, left.to + begin + i);

@@ -5,6 +5,7 @@
 
 #include "laconic/kernels/groups.h"
 #include "laconic/kernels/mixed.h"
+#include "laconic/kernels/stream.h"
 
 namespace laconic::kernels {
 
@@ -73,8 +74,8 @@ class MixedLanes {
 
   // Asks for the line that is read after a thousand entries.
   HWY_INLINE void ahead(std::size_t i) const {
-    hwy::Prefetch(fresh_ + i + kReadAhead);
-    hwy::Prefetch(kept_ + i + kReadAhead);
+    fetch_ahead(fresh_ + i + kReadAhead);
+    fetch_ahead(kept_ + i + kReadAhead);
   }
   HWY_INLINE hn::Vec<F32> x(std::size_t i) const {
     return hn::Add(hn::Mul(a_, hn::LoadU(F32(), fresh_ + i)),

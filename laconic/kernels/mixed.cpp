@@ -28,8 +28,8 @@ void mix_run(float a, const float* x, float b, const float* y, std::size_t count
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
   for (; i + 16 <= count; i += 16) {
-    hwy::Prefetch(x + i + kReadAhead);
-    hwy::Prefetch(y + i + kReadAhead);
+    fetch_ahead(x + i + kReadAhead);
+    fetch_ahead(y + i + kReadAhead);
     for (std::size_t at = i; at < i + 16; at += lanes) one(at);
   }
   for (; i < count; ++i) out[i] = a * x[i] + b * y[i];

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "laconic/kernels/groups.h"
+#include "laconic/kernels/stream.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/reduce.cpp"
@@ -23,7 +24,7 @@ std::uint32_t largest_magnitude_run(const float* x, std::size_t count) {
   const auto mask = hn::Set(d, 0x7fffffffU);
   auto largest = hn::Zero(d);
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    if (i % 16 == 0) hwy::Prefetch(x + i + kReadAhead);
+    if (i % 16 == 0) fetch_ahead(x + i + kReadAhead);
     largest = hn::Max(largest, hn::And(hn::BitCast(d, hn::LoadU(df, x + i)), mask));
   }
   return hn::GetLane(hn::MaxOfLanes(d, largest));

@@ -22,4 +22,12 @@ inline void fetch(const void* data) {
 #endif
 }
 
+// The same into the second-level cache only, for what is read in order: asked into the first level
+// a sweep that only reads takes a quarter longer than without asking at all.
+inline void fetch_ahead(const void* data) {
+#if defined(__GNUC__)
+  __builtin_prefetch(data, 0, 2);
+#endif
+}
+
 }  // namespace laconic::kernels

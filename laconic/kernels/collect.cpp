@@ -16,6 +16,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/ones-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -87,7 +88,7 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
       if (kKept && i % 16 == 0) fetch_ahead(kept + begin + i + kReadAhead);
       auto mixed = hn::Mul(a, hn::LoadU(df, fresh + begin + i));
       if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + begin + i)));
-      if (kLeft && kStreamed) hn::Stream(hn::Mul(c, mixed), df, left.to + begin + i);
+      if (kLeft && kStreamed) stream_to(hn::Mul(c, mixed), left.to + begin + i);
       if (kLeft && !kStreamed) hn::StoreU(hn::Mul(c, mixed), df, left.to + begin + i);
       const auto bits = hn::BitCast(d, hn::Mul(scale, mixed));
       most = hn::Max(most, hn::And(bits, magnitude));
@@ -153,12 +154,12 @@ namespace {
 HWY_EXPORT(collect_vectors);
 HWY_EXPORT(vector_lanes);
 
-// Entries before the first that can be streamed: stores past the caches are of aligned vectors.
-std::size_t before_aligned(const Leaving& left, std::size_t lanes, std::size_t count) {
+// Entries before the first that can be streamed, at a multiple of 16 bytes. Arrays begin at one, so
+// that blocks have none: entries stored into the cache in between would make all others wait.
+std::size_t before_aligned(const Leaving& left, std::size_t count) {
   if (!left.to || !left.streamed) return 0;
-  const std::size_t bytes = lanes * sizeof(float);
-  const std::size_t past = reinterpret_cast<std::uintptr_t>(left.to) % bytes;
-  return std::min(count, past == 0 ? 0 : (bytes - past) / sizeof(float));
+  const std::size_t past = reinterpret_cast<std::uintptr_t>(left.to) % 16;
+  return std::min(count, past == 0 ? 0 : (16 - past) / sizeof(float));
 }
 
 }  // namespace
@@ -183,7 +184,7 @@ std::uint32_t collect(const Mixture& x, std::size_t count, const Leaving& left, 
     }
   };
   const std::size_t lanes = HWY_DYNAMIC_DISPATCH(vector_lanes)();
-  const std::size_t begin = before_aligned(left, lanes, count);
+  const std::size_t begin = before_aligned(left, count);
   const std::size_t end = begin + (count - begin) / lanes * lanes;
   few(0, begin);
   HWY_DYNAMIC_DISPATCH(collect_vectors)

@@ -45,22 +45,27 @@ void print_table(const Speeds& speeds) {
       "it,\nmixing two arrays into a third {:.2f}\n\n",
       with_commas(speeds.count), copy * 1e3, 100 * speeds.copy.spread(), copy * nano,
       speeds.read.best() / copy, speeds.mix.best() / copy);
-  fmt::print("{:<28} {:>6} | {:>11} {:>6} {:>5} {:>8} | {:>10} {:>5} {:>5}\n", "operator", "bits",
-             "encode", "ns", "floor", "feedback", "add", "ns", "four");
+  fmt::print("{:<28} {:>6} | {:>11} {:>6} {:>5} {:>8} | {:>10} {:>5} {:>5} {:>5}\n", "operator",
+             "bits", "encode", "ns", "floor", "feedback", "add", "ns", "touch", "four");
   for (const Speed& row : speeds.rows)
-    fmt::print("{:<28} {:>6.3f} | {:>11} {:>6.3f} {:>4.0f}% {:>8.2f} | {:>10} {:>5.2f} {:>5.2f}\n",
-               shortened(row.op.spec(), 28), bits_per_entry(row.bytes, speeds.count),
-               in_copies(row.encode, copy), row.encode.best() * nano,
-               100 * speeds.read.best() / row.encode.best(), row.feedback.best() / copy,
-               in_copies(row.add, copy), row.add.best() * nano, row.four.best() / copy);
+    fmt::print(
+        "{:<28} {:>6.3f} | {:>11} {:>6.3f} {:>4.0f}% {:>8.2f} | {:>10} {:>5.2f} {:>5} {:>5.2f}\n",
+        shortened(row.op.spec(), 28), bits_per_entry(row.bytes, speeds.count),
+        in_copies(row.encode, copy), row.encode.best() * nano,
+        100 * speeds.read.best() / row.encode.best(), row.feedback.best() / copy,
+        in_copies(row.add, copy), row.add.best() * nano,
+        row.touch.any() ? fmt::format("{:.2f}", row.touch.best() / copy) : "",
+        row.four.best() / copy);
   fmt::print(
       "\nbits and ns per entry; the rest in memcpys of the array, the best round, and how far "
       "above "
       "it\n"
       "the middle one was. floor: what a pass that only reads takes of it. feedback: encoding two "
       "arrays\n"
-      "that are mixed, and writing what is left; four: four sections are opened and added block by "
-      "block\n");
+      "that are mixed, and writing what is left; touch: a number added to each entry that was "
+      "sent; "
+      "four:\n"
+      "four sections are opened and added block by block\n");
 }
 
 std::string short_count(std::size_t count) {

@@ -9,6 +9,7 @@
 
 #include "cli/array.h"
 #include "cli/gradient.h"
+#include "laconic/kernels/mixed.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/kernels/stream.h"
 
@@ -72,6 +73,20 @@ double time_four(const Speed& row, Arrays& arrays, Scratch& scratch) {
   });
 }
 
+// Onto entries that are in no cache: everything else was written in between.
+double time_touch(Arrays& arrays) {
+  constexpr std::size_t kAhead = 32;
+  const auto positions = arrays.decoders[0].positions();
+  float* const y = arrays.left.data();
+  return seconds_each(arrays, [&] {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      if (i + kAhead < positions.size()) kernels::fetch(y + positions[i + kAhead]);
+      y[positions[i]] += 1;
+    }
+    keep(y);
+  });
+}
+
 void time_row(Speed& row, Arrays& arrays, Scratch& scratch) {
   const Source feedback{.fresh = std::span(arrays.x),
                         .kept = std::span(arrays.kept),
@@ -85,14 +100,7 @@ void time_row(Speed& row, Arrays& arrays, Scratch& scratch) {
     keep(arrays.y.data());
   }));
   row.four.note(time_four(row, arrays, scratch));
-}
-
-void mix(const Source& source, float* to) {
-  float buffer[kBlock];
-  for (std::size_t from = 0; from < source.fresh.size(); from += kBlock) {
-    const std::size_t count = std::min(kBlock, source.fresh.size() - from);
-    kernels::stream(source.load(from, count, buffer), count, to + from);
-  }
+  if (arrays.decoders[0].sparse()) row.touch.note(time_touch(arrays));
 }
 
 void time_memory(Speeds& speeds, Arrays& arrays) {
@@ -105,9 +113,9 @@ void time_memory(Speeds& speeds, Arrays& arrays) {
     largest = kernels::largest_magnitude(arrays.x);
     keep(&largest);
   }));
-  const Source two{.fresh = std::span(arrays.x), .kept = std::span(arrays.kept)};
   speeds.mix.note(seconds_each(arrays, [&] {
-    mix(two, arrays.left.data());
+    kernels::leave(1, arrays.x.data(), arrays.kept.data(), arrays.x.size(),
+                   arrays.x.size() >= kernels::kStreamed, arrays.left.data());
     keep(arrays.left.data());
   }));
 }
@@ -143,6 +151,7 @@ Json to_json(const Speed& row, const Speeds& speeds) {
   put("feedback", row.feedback);
   put("add", row.add);
   put("four", row.four);
+  if (row.touch.any()) put("touch", row.touch);
   json["encode_share_of_floor"] = speeds.read.best() / row.encode.best();
   json["feedback_share_of_floor"] = speeds.mix.best() / row.feedback.best();
   return json;

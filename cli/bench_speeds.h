@@ -19,11 +19,12 @@ struct SpeedOptions {
 };
 
 // One operator. feedback: encoding two arrays that are mixed, and writing what is left; four: four
-// sections are opened and added block by block, as a step does.
+// sections are opened and added block by block, as a step does; touch: a number is added to each of
+// the entries that a selector chose, which adding a section cannot do without.
 struct Speed {
   Operator op;
   std::size_t bytes = 0;
-  Times encode = {}, feedback = {}, add = {}, four = {};
+  Times encode = {}, feedback = {}, add = {}, four = {}, touch = {};
   Hint hint = {};
 };
 

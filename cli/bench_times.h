@@ -12,6 +12,7 @@ namespace laconic::cli {
 class Times {
  public:
   void note(double seconds) { all_.insert(std::ranges::upper_bound(all_, seconds), seconds); }
+  bool any() const { return !all_.empty(); }
   double best() const { return all_.front(); }
   // The middle one, as a share above the best.
   double spread() const { return all_[all_.size() / 2] / best() - 1; }

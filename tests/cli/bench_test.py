@@ -24,7 +24,7 @@ class Operators(CliTest):
             self.ok("bench", "operators", "--op", "topk:0.1", "--count", 5000, *QUICK, "--json")
         )
         row = report["operators"][0]
-        for verb in ("encode", "feedback", "add", "four"):
+        for verb in ("encode", "feedback", "add", "four", "touch"):
             ratio = row[f"{verb}_seconds"] / report["memcpy_seconds"]
             self.assertAlmostEqual(row[f"{verb}_over_memcpy"], ratio)
             self.assertGreaterEqual(row[f"{verb}_spread"], 0)

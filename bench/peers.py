@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""What users would take instead, beside Laconic: torch's top-k, quantisers, half() and PowerSGD products, zstd's Huffman.
+"""What users would take instead, beside Laconic: torch's top-k, quantisers, half() and PowerSGD products, zstd's Huffman, Stream VByte.
 
     bench/peers.py                       25 million floats, one thread each
     bench/peers.py --count 1000000 --rounds 3 --json
 
 All take turns in one process, round by round, on one array of normal numbers of deviation 0.01, and the best round counts. PowerSGD's
-products are those of torch.distributed's hook, and ours by `laconic bench low-rank`, run between torch's rounds. malloc keeps freed
-blocks, for all alike: without that, most of torch's time is the kernel handing out pages. Needs Debian's python3-torch, a built
-liblaconic (LACONIC_LIBRARY) and program (LACONIC); libzstd where it is found.
+products are those of torch.distributed's hook, and ours by `laconic bench low-rank`, run between torch's rounds. Ours are whole frames,
+checksum and header included. malloc keeps freed blocks, for all alike: without that, most of torch's time is the kernel handing out
+pages. Needs numpy, a built liblaconic (LACONIC_LIBRARY) and program (LACONIC); torch, libzstd and libstreamvbyte where they are found:
+what is missing is told, and the rest compared.
 """
 
 import argparse
@@ -34,6 +35,21 @@ def seconds(work):
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+class Row:
+    def __init__(self, what, ours, theirs, bits=None):
+        self.what, self.ours, self.theirs, self.bits = what, ours, theirs, bits
+        self.seconds = [float("inf"), float("inf")]
+
+    def note(self, ours, theirs):
+        self.seconds = [min(self.seconds[0], ours), min(self.seconds[1], theirs)]
+
+    def told(self):
+        ours, theirs = self.seconds
+        told = {"what": self.what, "ours": self.ours, "theirs": self.theirs, "seconds": ours, "peer_seconds": theirs,
+                "times": theirs / ours}  # fmt: skip
+        return {**told, "bits": self.bits[0], "peer_bits": self.bits[1]} if self.bits else told
 
 
 class Ours:
@@ -69,7 +85,7 @@ class Ours:
 
 
 def contests(torch, x):
-    """Rows of (what, ours, our work, theirs, their work)."""
+    """Pairs of a row and the work of both, in turns."""
     t = torch.from_numpy(x)
     y, half = torch.zeros(x.size), t.half()
     quantised = torch.quantize_per_tensor(t, 0.0005, 128, torch.quint8)
@@ -83,21 +99,30 @@ def contests(torch, x):
         positions = torch.topk(t.abs(), k, sorted=False)[1]
         return positions, t[positions]
 
-    rows = []
+    pairs = []
 
-    def add(what, spec, encode, encode_text, decode, decode_text):
+    def add(what, spec, encode, encode_text, decode, decode_text, peer_bytes):
         ours = Ours(spec, x)
-        rows.append((f"{what}, encode", spec, ours.encode, encode_text, encode))
-        rows.append((f"{what}, add", spec, ours.decode, decode_text, decode))
+        ours.encode()
+        bits = [8 * ours.size.value / x.size, 8 * peer_bytes / x.size]
+        pairs.append((Row(f"{what}, encode", spec, encode_text, bits), ours.encode, encode))
+        pairs.append((Row(f"{what}, add", spec, decode_text, bits), ours.decode, decode))
 
     for share in (0.001, 0.01):
         k = max(int(share * x.size), 1)
         add(f"top {share:g}", f"topk:{share}", lambda k=k: chosen(k), "topk of abs, gather",
-            lambda kept=chosen(k): y.index_add_(0, *kept), "index_add_")  # fmt: skip
-    for spec in ("uniform:8,nearest", "uniform:8"):
-        add("8 bits", spec, quantise, "aminmax, quantize", lambda: y.add_(quantised.dequantize()), "y += dequantize")
-    add("half", "half", lambda: t.half(), "half()", lambda: y.add_(half), "y += half")
-    return rows
+            lambda kept=chosen(k): y.index_add_(0, *kept), "index_add_", 12 * k)  # fmt: skip
+    for what, spec in (("8 bits, nearest", "uniform:8,nearest"), ("8 bits, at random", "uniform:8")):
+        add(what, spec, quantise, "aminmax, quantize", lambda: y.add_(quantised.dequantize()), "y += dequantize", x.size)
+    add("half", "half", lambda: t.half(), "half()", lambda: y.add_(half), "y += half", 2 * x.size)
+    return pairs
+
+
+def found(name):
+    path = ctypes.util.find_library(name)
+    if not path:
+        raise OSError(f"lib{name} was not found")
+    return ctypes.CDLL(path)
 
 
 class Zstd:
@@ -106,10 +131,7 @@ class Zstd:
     def __init__(self, symbols):
         import numpy
 
-        name = ctypes.util.find_library("zstd")
-        if not name:
-            raise OSError("libzstd was not found")
-        self.lib = ctypes.CDLL(name)
+        self.lib = found("zstd")
         for function in ("ZSTD_compressBound", "ZSTD_compress2", "ZSTD_decompress", "ZSTD_CCtx_setParameter"):
             getattr(self.lib, function).restype = ctypes.c_size_t
         self.lib.ZSTD_createCCtx.restype = ctypes.c_void_p
@@ -134,6 +156,54 @@ class Zstd:
         )  # fmt: skip
 
 
+class StreamVByte:
+    """Gaps of positions in whole bytes, the fastest code of integers that Debian has."""
+
+    def __init__(self, positions):
+        import numpy
+
+        self.lib = found("streamvbyte")
+        for function in ("streamvbyte_delta_encode", "streamvbyte_delta_decode"):
+            getattr(self.lib, function).restype = ctypes.c_size_t
+        self.positions, self.back = positions, numpy.empty_like(positions)
+        self.out = numpy.empty(5 * positions.size + 64, numpy.uint8)
+        self.size = 0
+
+    def encode(self):
+        self.size = self.lib.streamvbyte_delta_encode(
+            ctypes.c_void_p(self.positions.ctypes.data), ctypes.c_uint32(self.positions.size), ctypes.c_void_p(self.out.ctypes.data),
+            ctypes.c_uint32(0),
+        )  # fmt: skip
+
+    def decode(self):
+        self.lib.streamvbyte_delta_decode(
+            ctypes.c_void_p(self.out.ctypes.data), ctypes.c_void_p(self.back.ctypes.data), ctypes.c_uint32(self.positions.size),
+            ctypes.c_uint32(0),
+        )  # fmt: skip
+
+
+def one_in_a_hundred(count):
+    import numpy
+
+    return numpy.flatnonzero(numpy.random.default_rng(7).random(count, numpy.float32) < 0.01).astype(numpy.uint32)
+
+
+class Coded:
+    """A code of ours by `laconic bench codecs`, and a peer's: rows of writing and reading, per number, as ours draws its own."""
+
+    def __init__(self, what, code, kind, peer, text, numbers):
+        self.code, self.kind, self.peer, self.numbers = code, kind, peer, numbers
+        self.rows = [Row(f"{what}, {verb}", code, text) for verb in ("write", "read")]
+
+    def note(self, codes):
+        told = next(row for row in codes if row["code"] == self.code and row["input"] == self.kind)
+        share = self.numbers / told["numbers"]
+        self.rows[0].note(told["write_seconds"] * share, seconds(self.peer.encode))
+        self.rows[1].note(told["read_seconds"] * share, seconds(self.peer.decode))
+        for row in self.rows:
+            row.bits = [told["bits_per_number"], 8 * self.peer.size / self.numbers]
+
+
 def exponents(x):
     """What natural compression sends of the magnitudes, as `laconic bench codecs` has it."""
     import numpy
@@ -143,73 +213,78 @@ def exponents(x):
 
 def powersgd_work(torch, rank, rows=2048, cols=4608):
     """What torch's hook computes of one matrix, without orthogonalising and communication."""
-    m = torch.randn(rows, cols)
-    p, q, out = torch.randn(rows, rank), torch.randn(cols, rank), torch.empty(rows, cols)
+    m, out = torch.randn(1, rows, cols), torch.empty(1, rows, cols)
+    p, q = torch.randn(1, rows, rank), torch.randn(1, cols, rank)
 
     def work():
-        torch.matmul(m, q, out=p)
-        torch.matmul(m.t(), p, out=q)
-        torch.matmul(p, q.t(), out=out)
+        torch.bmm(m, q, out=p)
+        torch.bmm(m.transpose(1, 2), p, out=q)
+        torch.bmm(p, q.transpose(1, 2), out=out)
 
     return work
 
 
 def program(*args):
     name = os.environ.get("LACONIC", os.path.join(ROOT, "build", "release", "cli", "laconic"))
-    told = subprocess.run([name, "bench", *map(str, args), "--json"], check=True, capture_output=True, text=True)
+    told = subprocess.run([name, "bench", *map(str, args), "--json"], capture_output=True, text=True)
+    if told.returncode != 0:
+        sys.exit(f"peers.py: {name} bench {args[0]} failed: {told.stderr.strip()}")
     return json.loads(told.stdout)
 
 
-class Row:
-    def __init__(self, what, ours, theirs):
-        self.what, self.ours, self.theirs = what, ours, theirs
-        self.seconds = [float("inf"), float("inf")]
+def torch_rows(x, notes):
+    """Pairs of rows and work, PowerSGD's rows and work by rank, and torch's version."""
+    try:
+        import torch
+    except ImportError as error:
+        notes.append(f"{error}: nothing of torch is compared.")
+        return [], {}, None
+    torch.set_num_threads(1)
+    ranks = {rank: (Row(f"PowerSGD products, rank {rank}", "bench low-rank", "bmm, as in the hook"), powersgd_work(torch, rank))
+             for rank in (1, 4)}  # fmt: skip
+    return contests(torch, x), ranks, torch.__version__
 
-    def note(self, ours, theirs):
-        self.seconds = [min(self.seconds[0], ours), min(self.seconds[1], theirs)]
 
-    def told(self):
-        ours, theirs = self.seconds
-        return {"what": self.what, "ours": self.ours, "theirs": self.theirs, "seconds": ours, "peer_seconds": theirs,
-                "times": theirs / ours}  # fmt: skip
+def coders(x, notes):
+    made = []
+    for make in (
+        lambda: Coded("Huffman of exponents", "huffman", "exponents", Zstd(exponents(x)), "zstd, no matches", x.size),
+        lambda: (lambda p: Coded("positions, 1 %", "rice", "1 % of positions", StreamVByte(p), "Stream VByte", p.size))(one_in_a_hundred(x.size)),
+    ):
+        try:
+            made.append(make())
+        except OSError as error:
+            notes.append(f"{error}: it is not compared.")
+    return made
 
 
 def measure(args):
     import numpy
-    import torch
 
-    torch.set_num_threads(1)
     x = (numpy.random.default_rng(1).standard_normal(args.count, dtype=numpy.float32) * numpy.float32(0.01))
-    pairs = contests(torch, x)
-    rows = [Row(what, ours, theirs) for what, ours, _, theirs, _ in pairs]
-    ranks = {rank: (Row(f"PowerSGD products, rank {rank}", "bench low-rank", "matmul"), powersgd_work(torch, rank)) for rank in (1, 4)}
-    notes, zstd = [], None
-    try:
-        zstd = Zstd(exponents(x))
-    except OSError as error:
-        notes.append(f"{error}: its Huffman code is not compared")
-    coders = [Row(f"Huffman of exponents, {verb}", "bench codecs", "zstd, no matches") for verb in ("encode", "decode")]
+    notes = []
+    pairs, ranks, version = torch_rows(x, notes)
+    codes = coders(x, notes)
     for _ in range(args.rounds + 1):  # the first finds no memory yet; it is never the best
-        for row, (_, _, ours, _, theirs) in zip(rows, pairs):
+        for row, ours, theirs in pairs:
             row.note(seconds(ours), seconds(theirs))
-        products = program("low-rank", "--rank", "1,4", "--repeats", 2)
-        for told in products["ranks"]:
+        for told in program("low-rank", "--rank", "1,4", "--repeats", 2)["ranks"] if ranks else ():
             row, work = ranks[told["rank"]]
             row.note(told["seconds"], seconds(work))
-        if zstd:
-            told = next(c for c in program("codecs", "--count", args.count, "--repeats", 1)["codes"] if c["code"] == "huffman")
-            coders[0].note(told["write_seconds"], seconds(zstd.encode))
-            coders[1].note(told["read_seconds"], seconds(zstd.decode))
-    rows += [row for row, _ in ranks.values()] + (coders if zstd else [])
-    return {"count": args.count, "rounds": args.rounds, "torch": torch.__version__, "notes": notes, "peers": [row.told() for row in rows]}
+        told = program("codecs", "--count", args.count, "--repeats", 1)["codes"] if codes else ()
+        for code in codes:
+            code.note(told)
+    rows = [row for row, _, _ in pairs] + [row for row, _ in ranks.values()] + [row for code in codes for row in code.rows]
+    return {"count": args.count, "rounds": args.rounds, "torch": version, "notes": notes, "peers": [row.told() for row in rows]}
 
 
 def show(result):
     print(f"{result['count']:,} floats, one thread, torch {result['torch']}, best of {result['rounds']} rounds in turns\n")
-    print(f"{'':<28} {'Laconic':<20} {'ms':>8}  {'instead':<22} {'ms':>8} {'times':>6}")
+    print(f"{'':<28} {'Laconic':<18} {'bits':>6} {'ms':>8}  {'instead':<20} {'bits':>6} {'ms':>8} {'times':>6}")
     for row in result["peers"]:
-        print(f"{row['what']:<28} {row['ours']:<20} {row['seconds'] * 1e3:>8.2f}  "
-              f"{row['theirs']:<22} {row['peer_seconds'] * 1e3:>8.2f} {row['times']:>6.1f}")  # fmt: skip
+        bits = [f"{row[name]:.2f}" if name in row else "" for name in ("bits", "peer_bits")]
+        print(f"{row['what']:<28} {row['ours']:<18} {bits[0]:>6} {row['seconds'] * 1e3:>8.2f}  "
+              f"{row['theirs']:<20} {bits[1]:>6} {row['peer_seconds'] * 1e3:>8.2f} {row['times']:>6.1f}")  # fmt: skip
     for note in result["notes"]:
         print(note)
 
@@ -225,6 +300,8 @@ def main():
     if any(os.environ.get(name) != value for name, value in KEEPS.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEPS})
     os.environ.setdefault("LACONIC_LIBRARY", os.path.join(ROOT, "build", "release", "liblaconic.so"))
+    if not os.path.exists(os.environ["LACONIC_LIBRARY"]):
+        sys.exit(f"peers.py: no library {os.environ['LACONIC_LIBRARY']}; build it, or name another by LACONIC_LIBRARY")
     result = measure(args)
     print(json.dumps(result, indent=1)) if args.json else show(result)
 

@@ -33,7 +33,9 @@ void compress(const Options& options, const Globals& globals) {
 
   Buffer bytes;
   FrameWriter frame(bytes, header, {&op, 1});
-  const bool finite = frame.add(0, array.values, 0, header.keys(), scratch, "data");
+  const std::size_t cols =
+      array.shape.size() < 2 ? 1 : array.values.size() / std::max<std::size_t>(1, array.shape[0]);
+  const bool finite = frame.add(0, array.values, 0, header.keys(), scratch, "data", cols);
   const std::size_t payload = frame.finish();
   write_file(options.out, bytes.view());
 

@@ -53,7 +53,7 @@ std::optional<Kept> kept_in(const Frame& frame, const Section& section, Scratch&
   if (!selector) return {};
   if (section.count == 0) return Kept{0, 0, codec_in({}, codec)};
   Decoder decoder;
-  op.open(section.bytes, section.count, Keys(), scratch, decoder);
+  op.open(section.bytes, section.count, frame.header.keys().at(section.first), scratch, decoder);
   Buffer positions;
   selector->write(decoder.positions(), section.count, positions);
   return Kept{decoder.positions().size(), positions.size(), codec_in(section.bytes, codec)};
@@ -74,7 +74,7 @@ void write_model(const Plan& plan, std::span<const float> values, const FrameHea
   for (std::size_t i = 0; i < plan.layout.size(); ++i) {
     const Slice& slice = plan.layout[i];
     frame.add(slice.offset, values.subspan(slice.offset, slice.count), plan.operator_of[i],
-              header.keys(), scratch);
+              header.keys(), scratch, {}, slice.cols);
     out.seconds.push_back(watch.lap());
   }
   out.payload_bytes = frame.finish();

@@ -30,7 +30,7 @@ std::vector<float> by_blocks(const Operator& op, ByteView section, std::size_t c
 // check and add agree; what they let through is finite, what they refuse changes nothing.
 void decode(const Operator& op, ByteView section, std::size_t count) {
   Scratch scratch;
-  const bool good = accepts([&] { op.check(section, count, scratch); });
+  const bool good = accepts([&] { op.check(section, count, kKeys, scratch); });
   std::vector<float> y(count);
   const bool added = accepts([&] { op.add(section, 1, y, kKeys, scratch); });
   require(good == added, "check and add agree");
@@ -58,7 +58,7 @@ void encode(const Operator& op, ByteView bytes) {
   const ByteView section = out.view(1);
   require(section.size() <= op.max_size(x.size()), "no section is larger than max_size");
   std::vector<float> y(x.size());
-  require(accepts([&] { op.check(section, x.size(), scratch); }),
+  require(accepts([&] { op.check(section, x.size(), kKeys, scratch); }),
           "an operator takes what it wrote");
   op.add(section, 1, y, kKeys, scratch);
   require(all_finite(y), "finite entries stay finite");

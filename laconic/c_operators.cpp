@@ -61,9 +61,10 @@ laconic_status laconic_encode(const laconic_operator* op, const float* x, size_t
 }
 
 laconic_status laconic_check(const laconic_operator* op, const void* bytes, size_t size,
-                             size_t count, laconic_scratch* scratch) {
+                             size_t count, const laconic_keys* keys, laconic_scratch* scratch) {
   return guard([&] {
-    need(op, "op").op.check(view(bytes, size), need_count(count), need(scratch, "scratch").scratch);
+    need(op, "op").op.check(view(bytes, size), need_count(count), keys_of(need(keys, "keys")),
+                            need(scratch, "scratch").scratch);
   });
 }
 

@@ -171,9 +171,11 @@ LACONIC_API laconic_status laconic_encode(const laconic_operator* op, const floa
                                           const laconic_keys* keys, void* buffer, size_t capacity,
                                           size_t* size, int* finite, laconic_scratch* scratch);
 
-// LACONIC_DATA unless the bytes are a whole, valid section of `count` entries.
+// LACONIC_DATA unless the bytes are a whole, valid section of `count` entries, written with these
+// keys.
 LACONIC_API laconic_status laconic_check(const laconic_operator* op, const void* bytes, size_t size,
-                                         size_t count, laconic_scratch* scratch);
+                                         size_t count, const laconic_keys* keys,
+                                         laconic_scratch* scratch);
 
 // y += weight * decoded, with the keys given to laconic_encode. Checks first: when it fails, y is
 // as it was.

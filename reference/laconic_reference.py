@@ -12,7 +12,7 @@ import sys
 from array import array
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import islice
+from itertools import count, islice
 
 DATA_VERSION = 2
 DTYPES = ("float32", "float16", "float64", "bfloat16")
@@ -327,23 +327,31 @@ def decode_section(frame, section):
         data.end()
         return array("f", struct.pack(f"={n}I", *words))  # a float does not keep every NaN's bits
     step = fork(mix(frame.seed + G), frame.step)
-    own = fork(fork(fork(step, 1), frame.rank), 2**64 - 1)
-    keys = fork(fork(step, 0), section.position), fork(own, section.position)
-    entries = decode_entries(parse_spec(section.operator), data, n, keys) if n else []
+    own = fork(fork(step, 1), frame.rank)
+    mask = fork(own, 2**64 - 1)
+    keys = fork(fork(step, 0), section.position), fork(mask, section.position)
+    dither = (draw32(own, j) for j in count(section.position))
+    entries = decode_entries(parse_spec(section.operator), data, n, keys, dither) if n else []
     data.end()
     return array("f", entries)
 
 
-def decode_entries(operator, data, n, keys):
+def decode_entries(operator, data, n, keys, dither):
     if operator.selector is None:
-        return decode_runs(operator, data, n)
+        return decode_values(operator, data, n, dither)
     require(n < 2**32, "a slice under a selector has 2^32 entries or more")
     kept, positions = operator.selector.read(data, n, keys)
-    values = decode_runs(operator, data, kept) if kept else []
+    values = decode_values(operator, data, kept, dither) if kept else []
     entries = [0.0] * n
     for position, value in zip(positions, values):
         entries[position] = value
     return entries
+
+
+def decode_values(operator, data, n, dither):
+    if isinstance(operator.quantiser, Drawing):
+        return operator.quantiser.read(data, n, dither)
+    return decode_runs(operator, data, n)
 
 
 # Selectors: each reads the number of entries kept and their positions
@@ -424,6 +432,15 @@ def fork(key, w):
 
 def draw(key, j):
     return mix(key ^ mix(j * G + 0xD1B54A32D192ED03))
+
+
+def draw32(key, j):
+    """32 bits for position j."""
+    key = fork(key, j >> 32)
+    h = (j + key) % 2**32
+    h = (h ^ h >> 16) * 0x7FEB352D % 2**32 ^ key >> 32
+    h = (h ^ h >> 15) * 0x846CA68B % 2**32
+    return h ^ h >> 16
 
 
 def drawn_positions(key, n, k):
@@ -792,6 +809,165 @@ def no_bucket():
     return {"bucket": 0}
 
 
+# Quantiser `dither`: it reads a section by itself, with the draws that its sender made
+
+
+@dataclass
+class Drawing:
+    read: object  # the values, of a reader, n and 32 random bits for each entry
+
+
+ROW = 64  # entries that share a scale where there is no matrix
+DEAD = 63  # the scale of a row or column that is not sent
+PART = 1 << 17  # entries whose symbols are coded together
+SHARES = 1 << 14
+LEAST_STATE = 1 << 15
+ROOT = (1.0, float.fromhex("0x1.306fe0a31b715p0"), float.fromhex("0x1.6a09e667f3bcdp0"),
+        float.fromhex("0x1.ae89f995ad3adp0"))  # 2^(i / 4)  # fmt: skip
+
+
+def dither(omega):
+    return {"bucket": 0, "quantiser": Drawing(dither_entries), "coder": None}
+
+
+def dither_entries(data, n, draws):
+    columns = data.varint()
+    if columns == 0:
+        return [0.0] * n
+    matrix = columns > 1 and n % columns == 0 and n // 8 >= columns + n // columns
+    require(matrix or columns == 1, f"dither: rows of {columns} entries, of {n}")
+    exponent, c = struct.unpack("<hf", data.take(6))
+    require(abs(exponent) <= 200 and 0 < c < math.inf, f"dither: noise {c} times 4^{exponent}")
+    width = columns if matrix else ROW
+    rows = read_chunks(data, -(-n // width))
+    cols = read_chunks(data, columns) if matrix else bytes(width)
+    require(max(rows + cols) <= DEAD, "dither: a scale is above 63")
+    steps = [dither_step(exponent, c, k) for k in range(2 * DEAD - 1)]
+    nothing = 0.0, 0
+
+    def of(i):  # step and class of an entry
+        row, col = rows[i // width], cols[i % width]
+        return nothing if DEAD in (row, col) else steps[row + col]
+
+    used = sorted({cls for _, cls in map(of, range(n))} - {0})
+    require(used, "dither: no entry is sent")
+    shares = {cls: dither_shares(cls, data.u8()) for cls in used}
+    dithers = [2 * (h >> 8) + 1 - 2**24 for h in islice(draws, n)]  # u is this / 2^25
+    symbols = []
+    for start in range(0, n, PART):
+        contexts = []
+        for i in range(start, min(n, start + PART)):
+            _, cls = of(i)
+            contexts.append(shares[cls][dither_bin(cls, dithers[i])] if cls else None)
+        symbols += read_symbols(Reader(data.take(data.varint()), "symbols"), contexts)
+    bits = Bits(data)
+    values = []
+    for i, symbol in enumerate(symbols):
+        step, cls = of(i)
+        level = dither_level(bits, symbol, low_bits(cls))
+        u = abs(dithers[i]) / 2**25
+        value = binary32(binary32(binary32(level) - u) * step)
+        value = min(max(value, -LARGEST), LARGEST)
+        values.append(value if dithers[i] > 0 else -value)
+    bits.end()
+    return values
+
+
+def dither_step(exponent, c, k):
+    """Step and class of entries whose variance is 4^exponent / 2^k."""
+    s = math.ldexp(1.0, -k)
+    noise = 2 * c * s / (math.sqrt(s * s + 4 * c * s) + s)
+    exact = min(math.ldexp(math.sqrt(12 * noise), exponent), 2.0**126)
+    step = binary32(exact)
+    if step > exact:
+        step = floats([struct.unpack("<I", struct.pack("<f", step))[0] - 1])[0]
+    if step < 2.0**-126:
+        return 0.0, 0
+    _, power = math.frexp(max(s / (12 * noise), 2.0**-60) * ROOT[2])
+    return step, min(max(power - 1, -13), 17) + 14
+
+
+def low_bits(cls):
+    return max(0, (cls - 14) // 2) if cls >= 16 else 0
+
+
+def dither_bin(cls, m):
+    low = low_bits(cls)
+    return (abs(m) + (2**24 if low else 0)) >> 21 + low
+
+
+def dither_shares(cls, law):
+    """For each bin of |u|, where the share of each symbol begins, and the end."""
+    shape, scale = law >> 5, 2 * (cls - 14 - 2 * low_bits(cls)) + law % 32 - 16
+    b = math.ldexp(ROOT[scale % 4], scale // 4)
+
+    def below(y):
+        tail = beyond(shape, abs(y) / b) / 2
+        return tail if y < 0 else 1 - tail
+
+    bins = []
+    for bin in range(8):
+        near, far = (bin + 0.25) / 16, (bin + 0.75) / 16
+        reached = [below(i - 2.5 - near) / 2 + below(i - 2.5 - far) / 2 for i in range(8)]
+        likely = [reached[i + 1] - reached[i] for i in range(7)] + [1 - (reached[7] - reached[0])]
+        shares = [1 + int(max(0.0, p) * (SHARES - 16)) for p in likely]
+        shares[2] += SHARES - sum(shares)
+        bins.append([sum(shares[:i]) for i in range(9)])
+    return bins
+
+
+def beyond(shape, t):
+    """The part of entries that are more than t times b from 0."""
+    if shape == 0:
+        power = 1 + t * (0.278393 + t * (0.230389 + t * (0.000972 + t * 0.078108)))
+        return 1 / squared(squared(power))
+    if shape == 7:
+        return 1 / math.sqrt(1 + 2 * t)
+    power = 1 + t / (64 >> shape)
+    for _ in range(6 - shape):
+        power = squared(power)
+    return 1 / power
+
+
+def squared(x):
+    return x * x
+
+
+def read_symbols(data, contexts):
+    """A symbol for each context, which is a list of begins, or None where it can only be 2."""
+    states = [int.from_bytes(data.take(4), "little") for _ in range(4)]
+    require(all(LEAST_STATE <= x < 2**31 for x in states), "dither: a state that cannot be")
+    symbols = []
+    for i, begins in enumerate(contexts):
+        if begins is None:
+            symbols.append(2)
+            continue
+        x, slot = divmod(states[i % 4], SHARES)
+        symbol = max(s for s in range(8) if begins[s] <= slot)
+        x = (begins[symbol + 1] - begins[symbol]) * x + slot - begins[symbol]
+        if x < LEAST_STATE:
+            x = x << 16 | int.from_bytes(data.take(2), "little")
+        states[i % 4] = x
+        symbols.append(symbol)
+    require(states == [LEAST_STATE] * 4, "dither: symbols do not end where they should")
+    data.end()
+    return symbols
+
+
+def dither_level(bits, symbol, low):
+    high = symbol - 2
+    if symbol == 7:
+        zeros = 0
+        while bits.bit() == 0:
+            zeros += 1
+        require(zeros <= 32, "dither: a level beyond 2^30")
+        number = bits.lowest_first(zeros) + 2**zeros - 1
+        high = -3 - number // 2 if number % 2 else 5 + number // 2
+    level = (high << low) + bits.lowest_first(low) - (1 << low >> 1)
+    require(abs(level) <= 2**30, "dither: a level beyond 2^30")
+    return level
+
+
 # Coder `levels`, and none. A coder reads a plane of `count` symbols, knowing those of the one before
 
 
@@ -1098,6 +1274,7 @@ STAGES = {  # arguments, and what makes parts of an operator of them
     "terngrad": ((Number("clip", 0, 1000, 0),), terngrad),
     "dithering": ((Number("s", 1, 127, whole=True), Word(("1", "inf"), "2")), dithering),
     "grid": ((Number("omega", 0.001, 16, 0.125),), grid),
+    "dither": ((Number("omega", 0.001, 16, 0.125),), dither),
     "sign": ((), sign),
     "uniform": ((Number("bits", 1, 8, 8, True), Word(("absmax",), "ends"), NEAREST), uniform),
     "binned": ((Number("bits", 1, 4, 2, True),), binned),
@@ -1150,6 +1327,8 @@ def make_operator(stages):
             setattr(operator, part, value)
     if operator.quantiser is None:
         operator.quantiser = identity()["quantiser"]
+    if isinstance(operator.quantiser, Drawing):
+        return operator
     planes = operator.quantiser.planes
     if operator.bucket:
         require_runs_on_bytes(operator.bucket, planes)

@@ -76,6 +76,7 @@ void FrameOut::begin(const Leg& leg, int rank, Buffer& out) {
 bool FrameOut::add(std::size_t slice, Source source, Scratch& scratch) {
   const Slice& place = plan_->layout[slice];
   source.hint = &hints_[slice];
+  source.cols = place.cols;
   return writer_.add_section(
       place.offset, place.count, plan_->operator_of[slice], [&](Buffer& out) {
         const bool finite =

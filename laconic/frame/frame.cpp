@@ -29,7 +29,8 @@ std::string Frame::spec() const {
 void check_sections(const Frame& frame, Scratch& scratch) {
   for (const Section& section : frame.sections)
     if (section.state == SectionState::coded)
-      frame.operators[section.operator_index].check(section.bytes, section.count, scratch);
+      frame.operators[section.operator_index].check(section.bytes, section.count,
+                                                    frame.header.keys().at(section.first), scratch);
 }
 
 void open_section(const Frame& frame, const Section& section, const Operator& op, Scratch& scratch,

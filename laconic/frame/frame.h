@@ -49,8 +49,9 @@ class FrameWriter {
   // Appends the entries x, the first of which is entry `first` of the array. A slice with NaN or
   // Inf is written as plain floats and marked; returns false for it. `keys` are the frame's; the
   // position is filled in here.
+  // `cols` is the length of a row, if the slice is a matrix.
   bool add(std::uint64_t first, std::span<const float> x, std::size_t operator_index,
-           const Keys& keys, Scratch& scratch, std::string_view name = {});
+           const Keys& keys, Scratch& scratch, std::string_view name = {}, std::size_t cols = 1);
 
   // The same for `count` entries that lie anywhere: `encode(Buffer&)` appends what the operator
   // makes of them and returns true, or appends them as plain floats and returns false. When it

@@ -41,9 +41,11 @@ void FrameWriter::begin(Buffer& out, const FrameHeader& header,
 }
 
 bool FrameWriter::add(std::uint64_t first, std::span<const float> x, std::size_t operator_index,
-                      const Keys& keys, Scratch& scratch, std::string_view name) {
+                      const Keys& keys, Scratch& scratch, std::string_view name, std::size_t cols) {
   const auto encode = [&](Buffer& out) {
-    const bool finite = operators_[operator_index].encode(x, out, keys.at(first), scratch);
+    const bool finite = operators_[operator_index]
+                            .encode(Source{.fresh = x, .cols = cols}, out, keys.at(first), scratch)
+                            .finite;
     if (!finite) out.append({reinterpret_cast<const std::uint8_t*>(x.data()), x.size_bytes()});
     return finite;
   };

@@ -5,6 +5,7 @@
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/chain.h"
+#include "laconic/operators/coded_quantiser.h"
 #include "laconic/operators/planes.h"
 
 namespace laconic {
@@ -98,9 +99,15 @@ void Operator::refuse_size(std::size_t count, std::size_t size) const {
 
 // The planes of `count` > 0 entries, checked. They lie in the section itself or, after a coder, in
 // `memory`.
-PlaneViews Operator::read_planes(ByteView section, std::size_t count, Scratch& scratch,
-                                 Buffer& memory) const {
+PlaneViews Operator::read_planes(ByteView section, std::size_t count, const Keys& keys,
+                                 Scratch& scratch, Buffer& memory) const {
   const auto shapes = chain_->quantiser->planes(count);
+  if (const CodedQuantiser* coded = chain_->quantiser->coded()) {
+    if (section.size() < coded->min_size(count)) refuse_size(count, section.size());
+    const auto read = place(shapes, memory);
+    coded->read(section, count, keys, read, scratch);
+    return views(read);
+  }
   PlaneViews planes;
   if (chain_->coder) {
     if (section.size() < chain_->coder->min_size(shapes)) refuse_size(count, section.size());
@@ -138,7 +145,7 @@ void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scrat
     chosen = into.positions_.size();
     if (chosen == 0 && !section.empty()) refuse_size(count, section.size());
   }
-  if (chosen > 0) into.planes_ = read_planes(section, chosen, scratch, into.memory_);
+  if (chosen > 0) into.planes_ = read_planes(section, chosen, keys, scratch, into.memory_);
   into.quantiser_ = chain_->quantiser;
   into.sparse_ = chain_->selector != nullptr;
   if (!into.sparse_) return;
@@ -153,8 +160,9 @@ void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scrat
   if (into.sparse_) into.index_positions();
 }
 
-void Operator::check(ByteView section, std::size_t count, Scratch& scratch) const {
-  fill(section, count, Keys(), scratch, scratch.decoder_);
+void Operator::check(ByteView section, std::size_t count, const Keys& keys,
+                     Scratch& scratch) const {
+  fill(section, count, keys, scratch, scratch.decoder_);
 }
 
 void Operator::add(ByteView section, float weight, std::span<float> y, const Keys& keys,

@@ -9,6 +9,7 @@
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/chain.h"
+#include "laconic/operators/coded_quantiser.h"
 #include "laconic/operators/planes.h"
 #include "laconic/operators/sweeps.h"
 
@@ -88,9 +89,15 @@ void Operator::require_few(std::size_t count) const {
 
 // Appends the planes of x, and returns them for as long as nothing else is appended; nothing when x
 // holds NaN or Inf: something may have been appended then.
-std::optional<PlaneViews> Operator::encode_planes(std::span<const float> x, Buffer& out,
-                                                  const Keys& keys, Scratch& scratch) const {
+std::optional<PlaneViews> Operator::encode_planes(std::span<const float> x, std::size_t cols,
+                                                  Buffer& out, const Keys& keys,
+                                                  Scratch& scratch) const {
   const auto shapes = chain_->quantiser->planes(x.size());
+  if (const CodedQuantiser* coded = chain_->quantiser->coded()) {
+    const auto planes = place(shapes, scratch.planes_);
+    if (!x.empty() && !coded->write(x, cols, planes, keys, out, scratch)) return {};
+    return views(planes);
+  }
   const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
   if (!chain_->quantiser->encode(x, planes, keys, scratch)) return {};
   if (chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
@@ -111,7 +118,7 @@ bool Operator::encode_chosen(const Source& source, Buffer& out, const Keys& keys
   constexpr float kMost = std::numeric_limits<float>::max();
   if (const float factor = chain_->selector->factor(count); factor != 1)
     for (float& value : kept.values.span()) value = std::clamp(value * factor, -kMost, kMost);
-  const auto planes = encode_planes(kept.values.view(), out, keys, scratch);
+  const auto planes = encode_planes(kept.values.view(), 1, out, keys, scratch);
   if (!planes) return false;
   if (source.left.empty()) return true;
   std::ranges::fill(kept.values.span(), 0.0F);
@@ -174,7 +181,7 @@ bool Operator::encode_whole(const Source& source, Buffer& out, const Keys& keys,
     kernels::scale(scale, x.data(), scratch.scaled_.reset(x.size()));
     scaled = scratch.scaled_.view();
   }
-  const auto planes = encode_planes(scaled, out, keys, scratch);
+  const auto planes = encode_planes(scaled, source.cols, out, keys, scratch);
   if (planes && !source.left.empty())
     each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
       leave_block(source.left, from, count, [&](float* to, bool streams) {

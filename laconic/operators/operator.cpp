@@ -4,6 +4,7 @@
 #include "laconic/base/errors.h"
 #include "laconic/operators/bucketed.h"
 #include "laconic/operators/chain.h"
+#include "laconic/operators/coded_quantiser.h"
 
 namespace laconic {
 namespace {
@@ -27,6 +28,9 @@ bool may_follow(Role before, Role after) {
 
 void Operator::Chain::complete() {
   if (!quantiser) std::visit([this](auto&& stage) { take(stage); }, make_stage("identity"));
+  if (quantiser->coded() && (bucket > 0 || coder))
+    throw UsageError(spec + ": its quantiser divides entries and writes bytes by itself; allowed " +
+                     "beside it: shrink and a selector in front, but no bucket and no coder");
   if (bucket > 0) quantiser = bucketed(quantiser, bucket);
   const bool levels = quantiser->planes(1).has_levels();
   has_positions = selector || levels;
@@ -89,9 +93,13 @@ Operator parse_operator(std::string_view spec) {
 
 std::size_t Operator::max_size(std::size_t count) const {
   if (count == 0) return 0;
-  const auto shapes = chain_->quantiser->planes(chain_->seen(count));
+  const std::size_t seen = chain_->seen(count);
+  const CodedQuantiser* coded = chain_->quantiser->coded();
+  const auto shapes = chain_->quantiser->planes(seen);
   return (chain_->selector ? chain_->selector->max_size(count) : 0) +
-         (chain_->coder ? chain_->coder->max_size(shapes) : shapes.size());
+         (coded           ? coded->max_size(seen)
+          : chain_->coder ? chain_->coder->max_size(shapes)
+                          : shapes.size());
 }
 
 const std::string& Operator::spec() const { return chain_->spec; }

@@ -20,7 +20,7 @@ class Operator {
   std::size_t max_size(std::size_t count) const;
 
   // Appends x as one section and writes what is left of it. Bytes and floats depend on the values
-  // alone, not on how they lie.
+  // and the length of a row alone, not on how they lie.
   [[nodiscard]] Encoded encode(const Source& source, Buffer& out, const Keys& keys,
                                Scratch& scratch) const;
 
@@ -35,8 +35,9 @@ class Operator {
   void open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
             Decoder& into) const;
 
-  // Throws DataError unless `section` is a whole, valid section of `count` entries.
-  void check(ByteView section, std::size_t count, Scratch& scratch) const;
+  // Throws DataError unless `section` is a whole, valid section of `count` entries, written with
+  // these keys.
+  void check(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch) const;
 
   // y += weight * decoded: open and add, on all threads. When it throws DataError, y is as it was.
   void add(ByteView section, float weight, std::span<float> y, const Keys& keys,
@@ -66,9 +67,9 @@ class Operator {
   bool encode_blocks(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_swept(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_whole(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
-  std::optional<PlaneViews> encode_planes(std::span<const float> x, Buffer& out, const Keys& keys,
-                                          Scratch& scratch) const;
-  PlaneViews read_planes(ByteView section, std::size_t count, Scratch& scratch,
+  std::optional<PlaneViews> encode_planes(std::span<const float> x, std::size_t cols, Buffer& out,
+                                          const Keys& keys, Scratch& scratch) const;
+  PlaneViews read_planes(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
                          Buffer& memory) const;
   [[noreturn]] void refuse_size(std::size_t count, std::size_t size) const;
 

@@ -27,6 +27,7 @@ struct Source {
   Floats fresh = {}, kept = {}, left = {};
   float a = 1, b = 1, c = 1;
   Hint* hint = nullptr;
+  std::size_t cols = 1;  // the length of a row, if the entries are a matrix whose shape may be used
 
   bool takes_kept() const { return b != 0 && !kept.empty(); }
 

@@ -33,6 +33,7 @@ struct Traits {
   bool random = false;               // draws from this rank's own key
   bool shared = false;               // draws from the key all ranks have in common
   bool stratified = false;           // what it draws from its own key takes strata (base/key.h)
+  bool keeps_signs = true;           // no entry is decoded with the other sign
   std::optional<double> omega = {};  // unbiased: E|C(x) - x|^2 <= omega |x|^2
   std::optional<double> delta = {};  // E|C(x) - x|^2 <= (1 - delta) |x|^2 + absolute^2 count
   double absolute = 0;               // 0: a contraction in the papers' sense
@@ -122,6 +123,7 @@ class Selector {
 
 class BlockQuantiser;
 class SweepQuantiser;
+class CodedQuantiser;
 
 inline constexpr std::size_t kMostSummed = 64;  // sections that a quantiser adds up at a time
 
@@ -132,6 +134,8 @@ class Quantiser {
   virtual const BlockQuantiser* blockwise() const { return nullptr; }
   // This, if it takes entries block by block, but more than once.
   virtual const SweepQuantiser* sweeping() const { return nullptr; }
+  // This, if it writes and reads its bytes itself, with the keys at hand.
+  virtual const CodedQuantiser* coded() const { return nullptr; }
   virtual PlaneShapes planes(std::size_t count) const = 0;
   // Fills the planes of x. Returns false when x holds NaN or Inf; the planes are then undefined.
   virtual bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,

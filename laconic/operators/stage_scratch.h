@@ -23,6 +23,8 @@ struct StageScratch {
   Array<std::uint32_t> magnitudes;
   Array<std::uint64_t> words;
   Array<float> sample;
+  Array<double> sums;
+  Array<std::uint16_t> symbols;
   Array<kernels::Measures> measures;
   Array<kernels::Spreads> spreads;
   Picked candidates, other;

@@ -17,6 +17,7 @@ static int all_refused(laconic_thread_group* group, laconic_transport* transport
   const laconic_method_options options = {
       .struct_size = sizeof options, .recipe = "natural", .tensors = tensors, .tensor_count = 1};
   float gradient[4] = {0};
+  const laconic_keys keys = {0};
   laconic_method* made = NULL;
   laconic_transport* end = NULL;
   laconic_operator* op = NULL;
@@ -25,7 +26,7 @@ static int all_refused(laconic_thread_group* group, laconic_transport* transport
              refused(laconic_method_create(transport, &options, &made)) &&
              refused(laconic_thread_group_transport(group, 1, &end)) &&
              laconic_operator_parse("natural", &op) == LACONIC_OK &&
-             refused(laconic_check(op, gradient, 4, 4, scratch));
+             refused(laconic_check(op, gradient, 4, 4, &keys, scratch));
   laconic_operator_free(op);
   laconic_method_free(method);
   laconic_transport_free(transport);

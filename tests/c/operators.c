@@ -57,7 +57,7 @@ static void laws(const char* spec) {
 
   CHECK(strcmp(laconic_operator_spec(op), laconic_operator_spec(again)) == 0);
   const Section section = encode(op, x, COUNT, &keys, scratch);
-  CHECK_OK(laconic_check(op, section.bytes, section.size, COUNT, scratch));
+  CHECK_OK(laconic_check(op, section.bytes, section.size, COUNT, &keys, scratch));
   CHECK_OK(laconic_add(op, section.bytes, section.size, 1, y, COUNT, &keys, scratch));
   CHECK_OK(laconic_add(op, section.bytes, section.size, 2, twice, COUNT, &keys, scratch));
   traits_hold(op, x, y);
@@ -115,14 +115,14 @@ static void edges(void) {
   CHECK(finite == 0 && size == 0);
   CHECK_OK(laconic_encode(op, NULL, 0, &keys, NULL, 0, &size, &finite, scratch));
   CHECK(finite == 1 && size == 0);
-  CHECK_OK(laconic_check(op, NULL, 0, 0, scratch));
+  CHECK_OK(laconic_check(op, NULL, 0, 0, &keys, scratch));
   CHECK_OK(laconic_add(op, NULL, 0, 1, NULL, 0, &keys, scratch));
 
   CHECK_FAILS(laconic_encode(op, y, 3, &keys, bytes, 11, &size, &finite, scratch), LACONIC_USAGE,
               "11 bytes; needed: 12");
   CHECK(size == 12);
   CHECK_OK(laconic_encode(op, y, 3, &keys, bytes, 12, &size, &finite, scratch));
-  CHECK_FAILS(laconic_check(op, bytes, 11, 3, scratch), LACONIC_DATA, "11 bytes");
+  CHECK_FAILS(laconic_check(op, bytes, 11, 3, &keys, scratch), LACONIC_DATA, "11 bytes");
   CHECK_FAILS(laconic_add(op, bytes, 12, 1, y, 2, &keys, scratch), LACONIC_DATA, "12 bytes");
   memset(bytes + 8, 0xff, 4);  // a NaN
   CHECK_FAILS(laconic_add(op, bytes, 12, 1, y, 3, &keys, scratch), LACONIC_DATA, "NaN");
@@ -167,9 +167,10 @@ static void null_arguments(void) {
   CHECK_FAILS(laconic_encode(op, x, 4, k, b, 64, NULL, &fin, s), LACONIC_USAGE, "'size' is");
   CHECK_FAILS(laconic_encode(op, x, 4, k, b, 64, &size, NULL, s), LACONIC_USAGE, "'finite' is");
   CHECK_FAILS(laconic_encode(op, x, 4, k, b, 64, &size, &fin, NULL), LACONIC_USAGE, "'scratch' is");
-  CHECK_FAILS(laconic_check(NULL, b, 8, 4, s), LACONIC_USAGE, "'op' is");
-  CHECK_FAILS(laconic_check(op, NULL, 8, 4, s), LACONIC_USAGE, "'bytes' is");
-  CHECK_FAILS(laconic_check(op, b, 8, 4, NULL), LACONIC_USAGE, "'scratch' is");
+  CHECK_FAILS(laconic_check(NULL, b, 8, 4, k, s), LACONIC_USAGE, "'op' is");
+  CHECK_FAILS(laconic_check(op, NULL, 8, 4, k, s), LACONIC_USAGE, "'bytes' is");
+  CHECK_FAILS(laconic_check(op, b, 8, 4, k, NULL), LACONIC_USAGE, "'scratch' is");
+  CHECK_FAILS(laconic_check(op, b, 8, 4, NULL, s), LACONIC_USAGE, "'keys' is");
   CHECK_FAILS(laconic_add(NULL, b, 8, 1, x, 4, k, s), LACONIC_USAGE, "'op' is");
   CHECK_FAILS(laconic_add(op, NULL, 8, 1, x, 4, k, s), LACONIC_USAGE, "'bytes' is");
   CHECK_FAILS(laconic_add(op, b, 8, 1, NULL, 4, k, s), LACONIC_USAGE, "'y' is");

@@ -82,6 +82,28 @@ Buffer sparse() {
   return out;
 }
 
+// Matrices, whose rows and columns count: some are zeros, and some entries far beyond a byte.
+Buffer matrices() {
+  Buffer out;
+  Scratch scratch;
+  FrameHeader header;
+  header.seed = 9;
+  header.step = 12;
+  header.rank = 1;
+  header.ranks = 4;
+  header.shape = {5500};
+  const std::vector<Operator> operators = {parse_operator("dither"),
+                                           parse_operator("dither:0.001")};
+  auto x = exact_values(5500);
+  for (std::size_t i = 0; i < 100; ++i) x[i] = x[1000 + i] = x[50 * i + 7] = 0;
+  FrameWriter frame(out, header, operators);
+  frame.add(0, std::span(x).first(4000), 0, header.keys(), scratch, "loud and quiet rows", 50);
+  frame.add(4000, std::span(x).subspan(4000, 700), 1, header.keys(), scratch, "fine", 35);
+  frame.add(4700, std::span(x).subspan(4700, 800), 0, header.keys(), scratch, "too narrow", 4);
+  frame.finish();
+  return out;
+}
+
 std::string file_name(std::string spec) {
   for (char& c : spec)
     if (c == ':' || c == ',' || c == '+' || c == '=') c = '-';
@@ -140,12 +162,15 @@ TEST_P(Golden, BytesAndValues) {
 
 TEST(GoldenFrame, Everything) { expect_golden("everything", everything()); }
 TEST(GoldenFrame, Sparse) { expect_golden("sparse", sparse()); }
+TEST(GoldenFrame, Matrices) {
+  on_every_cpu([](const std::string&) { expect_golden("matrices", matrices()); });
+}
 
 TEST(GoldenFrame, NoFileIsLeftOver) {
   std::size_t frames = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder))
     frames += entry.path().extension() == ".lac";
-  EXPECT_EQ(frames, example_specs().size() + 2);
+  EXPECT_EQ(frames, example_specs().size() + 3);
 }
 
 }  // namespace

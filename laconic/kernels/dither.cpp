@@ -1,0 +1,285 @@
+// Subtractive dither on vector lanes.
+#include "laconic/kernels/dither.h"
+
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "laconic/kernels/dither.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "laconic/kernels/rounding-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace laconic::kernels::HWY_NAMESPACE {
+
+constexpr float kMostLevel = 0x1p30F;
+
+// The dither of a vector of positions.
+struct Dither {
+  Word sign;       // of u, as that of a float
+  Word magnitude;  // |u| * 2^25
+};
+HWY_INLINE Dither dither_of(Word draw) {
+  const U32 d;
+  const Word m =
+      hn::Sub(hn::Or(hn::ShiftRight<7>(hn::And(draw, hn::Set(d, 0xffffff00U))), hn::Set(d, 1)),
+              hn::Set(d, 1U << 24));
+  const Ints whole = hn::BitCast(I32(), m);
+  return {hn::And(m, hn::Set(d, 1U << 31)), hn::BitCast(d, hn::Abs(whole))};
+}
+HWY_INLINE Values as_float(Word magnitude) {
+  return hn::Mul(hn::ConvertTo(F32(), hn::BitCast(I32(), magnitude)), set(0x1p-25F));
+}
+
+// What belongs to the scales of a vector of entries: the same one for a whole group, or looked up.
+class OfGroup {
+ public:
+  HWY_INLINE OfGroup(const DitherSteps& steps, const std::uint8_t* scales)
+      : steps_(steps), scales_(scales) {}
+  HWY_INLINE void move(std::size_t i) { scale_ = scales_[i / kGroup]; }
+  HWY_INLINE Values step(std::size_t) const { return set(steps_.step[scale_]); }
+  HWY_INLINE Values inverse(std::size_t) const { return set(steps_.inverse[scale_]); }
+  HWY_INLINE Word code(std::size_t) const { return hn::Set(U32(), steps_.code[scale_]); }
+  HWY_INLINE Word low(std::size_t) const { return hn::Set(U32(), steps_.low[scale_]); }
+
+ private:
+  const DitherSteps& steps_;
+  const std::uint8_t* scales_;
+  std::size_t scale_ = 0;
+};
+class OfEach {
+ public:
+  HWY_INLINE OfEach(const DitherSteps& steps, const std::uint8_t* scales)
+      : steps_(steps), scales_(scales) {}
+  HWY_INLINE void move(std::size_t) const {}
+  HWY_INLINE Values step(std::size_t i) const {
+    return hn::GatherIndex(F32(), steps_.step, scales(i));
+  }
+  HWY_INLINE Values inverse(std::size_t i) const {
+    return hn::GatherIndex(F32(), steps_.inverse, scales(i));
+  }
+  HWY_INLINE Word code(std::size_t i) const {
+    return hn::GatherIndex(U32(), steps_.code, scales(i));
+  }
+  HWY_INLINE Word low(std::size_t i) const { return hn::GatherIndex(U32(), steps_.low, scales(i)); }
+
+ private:
+  HWY_INLINE Ints scales(std::size_t i) const {
+    return hn::BitCast(I32(), hn::PromoteTo(U32(), hn::LoadU(Bytes(), scales_ + i)));
+  }
+  const DitherSteps& steps_;
+  const std::uint8_t* scales_;
+};
+
+// Class and bin: class 0 has bin 0 only.
+HWY_INLINE Word context_of(Word code, Word low, Word magnitude) {
+  const U32 d;
+  const Word half = hn::IfThenElse(hn::Eq(low, hn::Zero(d)), hn::Zero(d), hn::Set(d, 1U << 24));
+  const Word bin = hn::Shr(hn::ShiftRight<21>(hn::Add(magnitude, half)), low);
+  return hn::IfThenElse(hn::Eq(code, hn::Zero(d)), code, hn::Add(code, bin));
+}
+
+template <class Of>
+HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_t first, Key key,
+                          LevelSpan levels, std::uint16_t* symbols) {
+  const U32 d;
+  const F32 df;
+  const I32 di;
+  const hn::Rebind<std::uint16_t, U32> halves;
+  const hn::Rebind<std::int8_t, U32> bytes;
+  const std::size_t lanes = hn::Lanes(d);
+  Hashed draws(first, key);
+  for (std::size_t i = 0; i < count; i += lanes) {
+    if (i % kGroup == 0) of.move(i);
+    const Dither u = dither_of(draws.next());
+    const Word low = of.low(i);
+    const Values offset = hn::BitCast(df, hn::Or(hn::BitCast(d, as_float(u.magnitude)), u.sign));
+    const Values y = hn::Mul(hn::LoadU(df, x + i), of.inverse(i));
+    const Values moved = hn::Add(y, hn::Add(offset, set(0.5F)));
+    const Values level = hn::Min(hn::Max(hn::Floor(moved), set(-kMostLevel)), set(kMostLevel));
+    const Ints mirrored =
+        hn::ConvertTo(di, hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign)));
+    const Word one = hn::Set(d, 1);
+    const Word round = hn::ShiftRight<1>(hn::Shl(one, low));  // 0 where low is
+    const Ints high = hn::Shr(hn::Add(mirrored, hn::BitCast(di, round)), hn::BitCast(di, low));
+    const Word symbol = hn::Min(hn::BitCast(d, hn::Sub(high, hn::Set(di, kLeastSymbol))),
+                                hn::Set(d, static_cast<std::uint32_t>(kDitherSymbols - 1)));
+    const Word context = context_of(of.code(i), low, u.magnitude);
+    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(context), symbol))),
+               halves, symbols + i);
+    hn::StoreU(hn::DemoteTo(bytes, mirrored), bytes, levels.small + i);
+    if (HWY_LIKELY(hn::AllTrue(di, hn::Lt(hn::Abs(mirrored), hn::Set(di, kMostSmall + 1)))))
+      continue;
+    std::int32_t wide[16];
+    hn::StoreU(mirrored, di, wide);
+    for (std::size_t lane = 0; lane < lanes; ++lane) levels.set(i + lane, wide[lane]);
+  }
+}
+
+void dither_run(const float* x, std::size_t count, const DitherSteps& steps, DitherScales scales,
+                std::uint32_t first, Key key, LevelSpan levels, std::uint16_t* symbols) {
+  if (scales.by_group)
+    dither_by(x, count, OfGroup(steps, scales.scales), first, key, levels, symbols);
+  else
+    dither_by(x, count, OfEach(steps, scales.scales), first, key, levels, symbols);
+}
+
+template <class Of>
+HWY_INLINE void contexts_by(std::size_t count, Of of, std::uint32_t first, Key key,
+                            std::uint8_t* contexts) {
+  const U32 d;
+  const std::size_t lanes = hn::Lanes(d);
+  Hashed draws(first, key);
+  for (std::size_t i = 0; i < count; i += lanes) {
+    if (i % kGroup == 0) of.move(i);
+    const Dither u = dither_of(draws.next());
+    const Word context = context_of(of.code(i), of.low(i), u.magnitude);
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), context)), Bytes(), contexts + i);
+  }
+}
+
+void contexts_run(std::size_t count, const DitherSteps& steps, DitherScales scales,
+                  std::uint32_t first, Key key, std::uint8_t* contexts) {
+  if (scales.by_group)
+    contexts_by(count, OfGroup(steps, scales.scales), first, key, contexts);
+  else
+    contexts_by(count, OfEach(steps, scales.scales), first, key, contexts);
+}
+
+template <class Of>
+HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t first, Key key,
+                       float weight, float* y) {
+  const U32 d;
+  const F32 df;
+  const I32 di;
+  const hn::Rebind<std::int8_t, U32> bytes;
+  const std::size_t lanes = hn::Lanes(d);
+  const Values most = set(std::numeric_limits<float>::max()), w = set(weight);
+  Hashed draws(first, key);
+  for (std::size_t i = 0; i < count; i += lanes) {
+    if (i % kGroup == 0) {
+      of.move(i);
+      hwy::Prefetch(y + i + kAddAhead);
+    }
+    const Dither u = dither_of(draws.next());
+    Ints level = hn::PromoteTo(di, hn::LoadU(bytes, levels.small + i));
+    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Eq(level, hn::Set(di, kWide))))) {
+      std::int32_t all[16];
+      for (std::size_t lane = 0; lane < lanes; ++lane) all[lane] = levels[i + lane];
+      level = hn::LoadU(di, all);
+    }
+    const Values size =
+        hn::Mul(hn::Sub(hn::ConvertTo(df, level), as_float(u.magnitude)), of.step(i));
+    const Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
+    add_to(y + i, w, hn::BitCast(df, hn::Xor(hn::BitCast(d, held), u.sign)));
+  }
+}
+
+void add_dithered_run(LevelView levels, std::size_t count, const DitherSteps& steps,
+                      DitherScales scales, std::uint32_t first, Key key, float weight, float* y) {
+  if (scales.by_group)
+    add_by(levels, count, OfGroup(steps, scales.scales), first, key, weight, y);
+  else
+    add_by(levels, count, OfEach(steps, scales.scales), first, key, weight, y);
+}
+
+}  // namespace laconic::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace laconic::kernels {
+namespace {
+
+HWY_EXPORT(dither_run);
+HWY_EXPORT(contexts_run);
+HWY_EXPORT(add_dithered_run);
+
+// Calls run(from, count, position's low half, key of the upper half, scales from there on) for
+// stretches of whole groups and for what remains, of up to a group.
+template <class Run>
+void in_stretches(std::size_t count, DitherScales scales, Key own, std::uint64_t first, Run run) {
+  for (std::size_t from = 0; from < count;) {
+    const std::uint64_t position = first + from;
+    // A group whose positions cross a multiple of 2^32 goes entry by entry.
+    const std::uint64_t room = (1ULL << 32) - (position & 0xffffffffU);
+    std::size_t part = count - from;
+    if (part > kGroup) part = part / kGroup * kGroup;
+    if (room < part) part = room >= kGroup ? static_cast<std::size_t>(room / kGroup * kGroup) : 1;
+    const std::size_t inside = from % kGroup;
+    if (inside != 0) part = room < kGroup - inside ? 1 : std::min(part, kGroup - inside);
+    const DitherScales here{scales.scales + (scales.by_group ? from / kGroup : from),
+                            scales.by_group};
+    run(from, part, static_cast<std::uint32_t>(position), own.fork(position >> 32), here);
+    from += part;
+  }
+}
+
+// Scales of a last, partial group are copied: a vector reads beyond them.
+struct PaddedScales {
+  std::uint8_t copy[kGroup] = {};
+  DitherScales scales;
+  PaddedScales(DitherScales all, std::size_t count) : scales{copy, all.by_group} {
+    std::copy_n(all.scales, all.by_group ? 1 : count, copy);
+  }
+};
+
+}  // namespace
+
+void dither(std::span<const float> x, const DitherSteps& steps, DitherScales scales, Key own,
+            std::uint64_t first, LevelSpan levels, std::uint16_t* symbols) {
+  const auto run = HWY_DYNAMIC_DISPATCH(dither_run);
+  in_stretches(
+      x.size(), scales, own, first,
+      [&](std::size_t from, std::size_t part, std::uint32_t at, Key key, DitherScales here) {
+        if (part % kGroup == 0)
+          return run(x.data() + from, part, steps, here, at, key, levels.from(from),
+                     symbols + from);
+        const PaddedScales padded(here, part);
+        float entries[kGroup] = {};
+        std::int8_t small[kGroup];
+        std::int32_t wide[kGroup];
+        std::uint16_t coded[kGroup];
+        std::copy_n(x.data() + from, part, entries);
+        run(entries, kGroup, steps, padded.scales, at, key, {small, wide}, coded);
+        std::copy_n(coded, part, symbols + from);
+        for (std::size_t i = 0; i < part; ++i) levels.set(from + i, LevelView{small, wide}[i]);
+      });
+}
+
+void dither_contexts(std::size_t count, const DitherSteps& steps, DitherScales scales, Key own,
+                     std::uint64_t first, std::uint8_t* contexts) {
+  const auto run = HWY_DYNAMIC_DISPATCH(contexts_run);
+  in_stretches(
+      count, scales, own, first,
+      [&](std::size_t from, std::size_t part, std::uint32_t at, Key key, DitherScales here) {
+        if (part % kGroup == 0) return run(part, steps, here, at, key, contexts + from);
+        const PaddedScales padded(here, part);
+        std::uint8_t all[kGroup];
+        run(kGroup, steps, padded.scales, at, key, all);
+        std::copy_n(all, part, contexts + from);
+      });
+}
+
+void add_dithered(LevelView levels, const DitherSteps& steps, DitherScales scales, Key own,
+                  std::uint64_t first, float weight, std::span<float> y) {
+  const auto run = HWY_DYNAMIC_DISPATCH(add_dithered_run);
+  in_stretches(
+      y.size(), scales, own, first,
+      [&](std::size_t from, std::size_t part, std::uint32_t at, Key key, DitherScales here) {
+        if (part % kGroup == 0)
+          return run(levels.from(from), part, steps, here, at, key, weight, y.data() + from);
+        const PaddedScales padded(here, part);
+        std::int8_t small[kGroup] = {};
+        std::int32_t wide[kGroup] = {};
+        float sums[kGroup] = {};
+        const LevelSpan copied{small, wide};
+        for (std::size_t i = 0; i < part; ++i) copied.set(i, levels[from + i]);
+        std::copy_n(y.data() + from, part, sums);
+        run(copied, kGroup, steps, padded.scales, at, key, weight, sums);
+        std::copy_n(sums, part, y.data() + from);
+      });
+}
+
+}  // namespace laconic::kernels
+#endif  // HWY_ONCE

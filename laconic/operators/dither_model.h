@@ -1,0 +1,35 @@
+// How likely levels of subtractive dither are: laws of entries in units of their step, from a
+// family so small that a byte names one.
+//
+// P(|entry| > t) is one of eight functions G of t / b, from a bell curve to tails that fall like
+// t^(-1/2). Only + - * / and square roots make the shares of symbols, so every machine makes the
+// same.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "laconic/codecs/contexts.h"
+#include "laconic/kernels/dither.h"
+
+namespace laconic {
+
+using DitherShares = std::array<ContextShares, kernels::kDitherBins>;
+
+// Shares of the symbols in each bin of |u|, for entries of class 1 to 31 that have law `law`: shape
+// law >> 5, and b = 2^(i / 4) with i = 2 (class - 14) + (law & 31) - 16; of classes with low bits
+// apart, in units of 2^low steps.
+DitherShares dither_shares(std::size_t cls, std::uint8_t law);
+
+// The lowest bits of levels that go apart.
+constexpr unsigned dither_low(std::size_t cls) {
+  return cls < 16 ? 0 : static_cast<unsigned>(cls - 14) / 2;
+}
+
+// The class of entries whose variance is so many squared steps.
+std::size_t dither_class(double ratio);
+
+// The law by which symbols that occur so often, bin by bin, take the fewest bits, or nearly so.
+std::uint8_t fitted_law(std::size_t cls, std::span<const std::uint32_t, 64> counts);
+
+}  // namespace laconic

@@ -1,0 +1,239 @@
+// Subtractive dither: its closed forms, its bits, and its kernels beside plain loops.
+#include "laconic/kernels/dither.h"
+
+#include <algorithm>
+
+#include "tests/operators/claims.h"
+#include "tests/recorded.h"
+
+namespace laconic::testing {
+namespace {
+
+std::vector<std::uint8_t> encode_matrix(const Operator& op, std::span<const float> x,
+                                        std::size_t cols, const Keys& keys, unsigned threads = 1) {
+  Scratch scratch(threads);
+  Buffer out;
+  EXPECT_TRUE(op.encode(Source{.fresh = x, .cols = cols}, out, keys, scratch).finite);
+  return {out.view().begin(), out.view().end()};
+}
+
+double bits_per_entry(const std::string& spec, std::span<const float> x, std::size_t cols = 1) {
+  const auto section = encode_matrix(parse_operator(spec), x, cols, make_keys(1, 2, 3));
+  return 8.0 * static_cast<double>(section.size()) / static_cast<double>(x.size());
+}
+
+// A matrix whose rows and columns differ by powers of two, with some of each all zeros.
+std::vector<float> loud_and_quiet(std::size_t rows, std::size_t cols) {
+  auto x = gaussian(rows * cols, 1);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      const bool dead = i % 7 == 3 || j % 5 == 1;
+      x[i * cols + j] *=
+          dead ? 0 : std::exp2(-static_cast<float>(i % 12) - static_cast<float>(j % 9));
+    }
+  return x;
+}
+
+// All entries are 0.3 steps: level 0 has probability 0.7, and the error is uniform whatever it is.
+TEST(Dither, ErrorIsUniformWhateverTheEntry) {
+  constexpr double kOmega = 1 / (12 * 0.3 * 0.3);
+  const Operator op = parse_operator("dither:" + std::to_string(kOmega));
+  const std::vector<float> x(65536, 0.3F);  // so that D = 1
+  const auto y = through(op, x);
+  constexpr int kBins = 16;
+  std::array<int, kBins> bins{};
+  double sum = 0, squares = 0;
+  int zeros = 0;
+  for (const float value : y) {
+    const double error = static_cast<double>(value) - 0.3F;
+    ASSERT_LT(std::abs(error), 0.5001);
+    ++bins[static_cast<std::size_t>(std::clamp((error + 0.5) * kBins, 0.0, kBins - 0.5))];
+    sum += error;
+    squares += error * error;
+    zeros += value < 0.5F;
+  }
+  const auto n = static_cast<double>(x.size());
+  double chi = 0;
+  for (const int count : bins) chi += std::pow(count - n / kBins, 2) / (n / kBins);
+  EXPECT_LT(chi, 15 + 6 * std::sqrt(30.0));
+  EXPECT_NEAR(sum / n, 0, 6 / std::sqrt(12 * n));
+  EXPECT_NEAR(squares / n, 1.0 / 12, 6 * std::sqrt(1.0 / 180 / n));
+  EXPECT_NEAR(zeros / n, 0.7, 6 * std::sqrt(0.21 / n));
+}
+
+// Where all entries are as large, D = sqrt(12 omega |x|^2 / d), and no error is above D / 2.
+TEST(Dither, EqualScalesHaveOneStep) {
+  for (const double omega : {0.125, 1.0, 0.01}) {
+    const Operator op = parse_operator(omega == 0.125 ? "dither"
+                                       : omega == 1.0 ? "dither:1"
+                                                      : "dither:0.01");
+    std::vector<float> x(10000, 2.5F);
+    for (std::size_t i = 0; i < x.size(); i += 3) x[i] = -2.5F;
+    const double step = std::sqrt(12 * omega) * 2.5;
+    double largest = 0;
+    const auto y = through(op, x);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      largest = std::max(largest, std::abs(static_cast<double>(y[i]) - x[i]));
+    EXPECT_LE(largest, step / 2 * (1 + 1e-6));
+    EXPECT_GE(largest, step / 2 * 0.999);
+  }
+}
+
+TEST(Dither, OneEntryHasOmegaExactly) {
+  const std::vector<float> x = {3.0F};
+  constexpr int kDraws = 4000;
+  const Errors errors(parse_operator("dither"), x, kDraws);
+  EXPECT_NEAR(errors.relative(), 0.125, 6 * 0.125 * std::sqrt(0.8 / kDraws));
+}
+
+// sum D^2 / 12 is omega |x|^2 and not less: measured where there are many entries and in matrices.
+TEST(Dither, VarianceIsOmega) {
+  for (const auto& [spec, omega] :
+       {std::pair{"dither", 0.125}, {"dither:1", 1.0}, {"dither:0.01", 0.01}})
+    for (const std::size_t count : {70000, 300000}) {
+      SCOPED_TRACE(std::string(spec) + " " + std::to_string(count));
+      const auto x = gaussian(count, 0.01F, count);
+      const Errors errors(parse_operator(spec), x, 2);
+      EXPECT_NEAR(errors.relative(), omega, 6 * errors.relative_sigma() + 1e-6 * omega);
+    }
+}
+
+TEST(Dither, AMatrixHasTheVarianceToo) {
+  const std::size_t rows = 300, cols = 250;
+  const auto x = loud_and_quiet(rows, cols);
+  const Operator op = parse_operator("dither");
+  double along = 0, errors = 0, fourth = 0;
+  constexpr int kDraws = 8;
+  for (std::uint64_t draw = 0; draw < kDraws; ++draw) {
+    const Keys keys = make_keys(4, draw, 0).at(1000);
+    const auto y = decode(op, encode_matrix(op, x, cols, keys), x.size(), keys);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double error = static_cast<double>(y[i]) - x[i];
+      if (x[i] == 0) EXPECT_EQ(y[i], 0) << i;
+      along += error * x[i];
+      errors += error * error;
+      fourth += std::pow(error, 4);
+    }
+  }
+  const double norm = squared(x);
+  EXPECT_NEAR(errors / kDraws / norm, 0.125, 6 * std::sqrt(fourth) / kDraws / norm);
+  EXPECT_NEAR(along / kDraws / norm, 0, 6 * std::sqrt(0.125 / kDraws));
+  for (const unsigned threads : {2U, 3U})
+    EXPECT_EQ(encode_matrix(op, x, cols, make_keys(1, 2, 3), threads),
+              encode_matrix(op, x, cols, make_keys(1, 2, 3)));
+}
+
+TEST(Dither, MeanOfFourRanksHasAQuarterOfTheVariance) {
+  const auto x = gaussian(40000, 1);
+  std::vector<float> mean(x.size());
+  for (std::uint64_t rank = 0; rank < 4; ++rank) {
+    const auto y = through(parse_operator("dither"), x, make_keys(1, 1, rank));
+    for (std::size_t i = 0; i < x.size(); ++i) mean[i] += y[i] / 4;
+  }
+  EXPECT_NEAR(squared_distance(mean, x) / squared(x), 0.125 / 4, 0.001);
+}
+
+TEST(Dither, TakesFewBits) {
+  const auto x = gaussian(300000, 1);
+  EXPECT_LT(bits_per_entry("dither", x), 1.9);    // 1.585 for any unbiased operator at least
+  EXPECT_LT(bits_per_entry("dither:1", x), 0.8);  // 0.5
+  const auto recorded = recorded_gradient();
+  const auto fc1 = std::span(recorded).subspan(25570);  // 50 rows of 800
+  EXPECT_LT(bits_per_entry("dither", fc1, 800), 0.7 * bits_per_entry("grid", fc1));
+  EXPECT_LT(bits_per_entry("dither:1", fc1, 800), 0.75 * bits_per_entry("grid:1", fc1));
+  EXPECT_LT(bits_per_entry("dither", fc1, 800), bits_per_entry("dither", fc1));
+  EXPECT_LT(bits_per_entry("dither", std::vector<float>(100000)), 0.001);
+}
+
+TEST(Dither, StandsAlone) {
+  for (const char* spec : {"dither+entropy", "dither+levels", "bucket:64+dither"})
+    EXPECT_NE(message_of<UsageError>([&] { parse_operator(spec); }).find("no bucket and no coder"),
+              std::string::npos)
+        << spec;
+  EXPECT_FALSE(parse_operator("dither").traits(100).stratified);
+}
+
+// Symbols are read by the sender's draws: with others they do not end where they should.
+TEST(Dither, OtherKeysAreRefused) {
+  const auto x = gaussian(5000, 1);
+  const Operator op = parse_operator("dither");
+  const auto section = encode(op, x, make_keys(1, 2, 3));
+  Scratch scratch;
+  EXPECT_NO_THROW(op.check(section, x.size(), make_keys(1, 2, 3), scratch));
+  for (const Keys& other :
+       {make_keys(2, 2, 3), make_keys(1, 3, 3), make_keys(1, 2, 4), make_keys(1, 2, 3).at(1)})
+    EXPECT_THROW(op.check(section, x.size(), other, scratch), DataError);
+}
+
+// Kernels beside plain loops, where positions cross a multiple of 2^32, too.
+struct Plain {
+  std::vector<std::int32_t> levels;
+  std::vector<std::uint16_t> symbols;
+  std::vector<float> values;
+};
+
+Plain plain_dither(std::span<const float> x, const kernels::DitherSteps& steps,
+                   const kernels::DitherScales& scales, Key own, std::uint64_t first) {
+  Plain plain;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t k = scales.scales[scales.by_group ? i / 64 : i];
+    const auto m = static_cast<std::int32_t>(2 * (own.bits32(first + i) >> 8) + 1) - (1 << 24);
+    const float u = static_cast<float>(m) * 0x1p-25F, size = std::abs(u);
+    const auto high = static_cast<std::int32_t>(
+        std::clamp(std::floor(x[i] * steps.inverse[k] + (u + 0.5F)), -0x1p30F, 0x1p30F));
+    const std::int32_t level = m < 0 ? -high : high;
+    const std::uint32_t low = steps.low[k];
+    const std::int32_t above = (level + (low > 0 ? 1 << (low - 1) : 0)) >> low;
+    const int symbol = above < -2 || above > 4 ? 7 : above + 2;
+    const auto bin =
+        static_cast<unsigned>((size + (low > 0 ? 0.5F : 0)) * 16 / static_cast<float>(1 << low));
+    const unsigned context = steps.code[k] == 0 ? 0 : steps.code[k] + bin;
+    plain.levels.push_back(level);
+    plain.symbols.push_back(
+        static_cast<std::uint16_t>(context * 8 + static_cast<unsigned>(symbol)));
+    const float value = (static_cast<float>(level) - size) * steps.step[k];
+    plain.values.push_back(m < 0 ? -value : value);
+  }
+  return plain;
+}
+
+TEST(DitherKernels, AreThePlainLoops) {
+  kernels::DitherSteps steps{};
+  for (std::size_t k = 0; k < 120; ++k) {
+    steps.step[k] = std::exp2(-static_cast<float>(k) / 4);
+    steps.inverse[k] = 1 / steps.step[k];
+    steps.code[k] = static_cast<std::uint32_t>(k % 31 + 1) * 8;
+    steps.low[k] = k % 31 + 1 < 16 ? 0 : static_cast<std::uint32_t>(k % 31 + 1 - 14) / 2;
+  }
+  const Key own = Key(5).fork(3);
+  for (const bool by_group : {false, true})
+    for (const std::size_t count : {1, 63, 64, 65, 200, 4096, 5003})
+      for (const unsigned long long first : {7ULL, (1ULL << 32) - 100, (1ULL << 32) - 64}) {
+        SCOPED_TRACE(::testing::Message() << by_group << " " << count << " " << first);
+        const auto x = gaussian(count, 1, count);
+        std::vector<std::uint8_t> scales(count);
+        for (std::size_t i = 0; i < count; ++i) scales[i] = static_cast<std::uint8_t>(i * 37 % 125);
+        const kernels::DitherScales given{scales.data(), by_group};
+        const Plain plain = plain_dither(x, steps, given, own, first);
+        on_every_cpu([&](const std::string&) {
+          std::vector<std::int8_t> small(count);
+          std::vector<std::int32_t> wide(count);
+          std::vector<std::uint16_t> symbols(count);
+          std::vector<std::uint8_t> contexts(count);
+          const kernels::LevelSpan levels{small.data(), wide.data()};
+          kernels::dither(x, steps, given, own, first, levels, symbols.data());
+          kernels::dither_contexts(count, steps, given, own, first, contexts.data());
+          std::vector<float> y(count, 0.5F);
+          kernels::add_dithered(levels, steps, given, own, first, 0.25F, y);
+          EXPECT_EQ(symbols, plain.symbols);
+          for (std::size_t i = 0; i < count; ++i) {
+            EXPECT_EQ(kernels::LevelView(levels)[i], plain.levels[i]) << i;
+            EXPECT_EQ(contexts[i], plain.symbols[i] / 8) << i;
+            EXPECT_EQ(y[i], 0.5F + 0.25F * plain.values[i]) << i;
+          }
+        });
+      }
+}
+
+}  // namespace
+}  // namespace laconic::testing

@@ -809,12 +809,51 @@ def no_bucket():
     return {"bucket": 0}
 
 
-# Quantiser `dither`: it reads a section by itself, with the draws that its sender made
+# Quantisers that read a section by themselves, with the draws that its sender made
 
 
 @dataclass
 class Drawing:
     read: object  # the values, of a reader, n and 32 random bits for each entry
+
+
+def drawing(read):
+    return {"bucket": 0, "quantiser": Drawing(read), "coder": None}
+
+
+# Quantisers `drive` and `eden`
+
+
+def rotated():
+    return drawing(rotated_entries)
+
+
+def rotated_entries(data, n, draws):
+    scales = finite_floats(take_packed(data, blocks(n), 32))
+    require(min(scales) >= 0, f"a scale is {min(scales)}")
+    sizes = [min(BLOCK, n - start) for start in range(0, n, BLOCK)]
+    signs = iter(take_packed(data, sum(map(power_at_least, sizes)), 1))
+    values = []
+    for scale, size in zip(scales, sizes):
+        z = hadamard([1 - 2 * bit for bit in islice(signs, power_at_least(size))])
+        for whole in z[:size]:
+            value = min(max(binary32(whole * scale), -LARGEST), LARGEST)
+            values.append(-value if next(draws) >> 31 else value)
+    return values
+
+
+def power_at_least(size):
+    return 1 << (size - 1).bit_length()
+
+
+def hadamard(x):
+    if len(x) == 1:
+        return x
+    a, b = hadamard(x[: len(x) // 2]), hadamard(x[len(x) // 2 :])
+    return [p + q for p, q in zip(a, b)] + [p - q for p, q in zip(a, b)]
+
+
+# Quantiser `dither`
 
 
 ROW = 64  # entries that share a scale where there is no matrix
@@ -827,7 +866,7 @@ ROOT = (1.0, float.fromhex("0x1.306fe0a31b715p0"), float.fromhex("0x1.6a09e667f3
 
 
 def dither(omega):
-    return {"bucket": 0, "quantiser": Drawing(dither_entries), "coder": None}
+    return drawing(dither_entries)
 
 
 def dither_entries(data, n, draws):
@@ -1275,6 +1314,8 @@ STAGES = {  # arguments, and what makes parts of an operator of them
     "dithering": ((Number("s", 1, 127, whole=True), Word(("1", "inf"), "2")), dithering),
     "grid": ((Number("omega", 0.001, 16, 0.125),), grid),
     "dither": ((Number("omega", 0.001, 16, 0.125),), dither),
+    "drive": ((), rotated),
+    "eden": ((), rotated),
     "sign": ((), sign),
     "uniform": ((Number("bits", 1, 8, 8, True), Word(("absmax",), "ends"), NEAREST), uniform),
     "binned": ((Number("bits", 1, 4, 2, True),), binned),

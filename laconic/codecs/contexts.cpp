@@ -53,9 +53,9 @@ ByteView ContextEncoder::encode(std::span<const std::uint16_t> symbols,
   const auto put = [&](std::uint32_t& x, std::uint16_t code) {
     const Symbol& symbol = symbols_[code];
     store(to - 2, static_cast<std::uint16_t>(x));
-    const bool gives = x >= symbol.most;
-    to -= gives ? 2 : 0;
-    x = gives ? x >> 16 : x;
+    const std::uint32_t gives = x >= symbol.most ? 16 : 0;
+    to -= gives / 8;
+    x >>= gives;
     const auto whole =
         static_cast<std::uint32_t>(std::uint64_t{x} * symbol.inverse >> 32) >> symbol.shift;
     x += symbol.begin + whole * symbol.others;
@@ -102,9 +102,11 @@ void ContextReader::read(std::span<const std::uint8_t> contexts,
   };
   // At most a word a symbol: far from the end nobody need look for it.
   const auto freely = [&](std::uint32_t& x) {
-    const std::uint32_t longer = x << 16 | load<std::uint16_t>(at);
-    at += x < kLeast ? 2 : 0;
-    x = x < kLeast ? longer : x;
+    // Whether a word is taken is as good as random: no branch may depend on it.
+    const std::uint32_t takes = (x - kLeast) >> 31;  // states are below 2^31
+    const std::uint32_t word = load<std::uint16_t>(at) & (0U - takes);
+    x = x << (16 * takes) | word;
+    at += 2 * takes;
   };
   const auto carefully = [&](std::uint32_t& x) {
     if (x >= kLeast) return;

@@ -21,12 +21,12 @@ inline constexpr unsigned kShareBits = 14;
 inline constexpr std::uint32_t kShares = 1U << kShareBits;
 inline constexpr std::size_t kContextSymbols = 8;
 
-// Where the share of each symbol in 0..kShares begins, ascending from 0; the last ends there.
+// Where the share of each symbol in 0..kShares begins, ascending from 0, and where the last ends.
 struct ContextShares {
-  alignas(16) std::uint16_t begin[kContextSymbols];
+  alignas(32) std::uint16_t begin[kContextSymbols + 1];
 
   std::uint32_t share(std::size_t symbol) const {
-    return (symbol + 1 < kContextSymbols ? begin[symbol + 1] : kShares) - begin[symbol];
+    return static_cast<std::uint32_t>(begin[symbol + 1] - begin[symbol]);
   }
 };
 

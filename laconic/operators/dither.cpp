@@ -201,7 +201,8 @@ std::uint32_t classes_of(const Entries& entries, const DitherSteps& steps) {
 }
 
 // Shares of entries that are not sent: all for level 0.
-constexpr ContextShares kNothing = {{0, 0, 0, kShares, kShares, kShares, kShares, kShares}};
+constexpr ContextShares kNothing = {
+    {0, 0, 0, kShares, kShares, kShares, kShares, kShares, kShares}};
 
 // Whether the level of a symbol is not known from it alone.
 bool is_apart(std::uint32_t symbol, unsigned low) {
@@ -506,9 +507,16 @@ class Dither : public CodedQuantiser {
                           Buffer& out) {
     const Section section(views(planes), symbols.size());
     BitWriter bits(out);
-    for (std::size_t i = 0; i < symbols.size(); ++i) {
-      const unsigned low = dither_low(symbols[i] / 64);
-      if (is_apart(symbols[i] % kContextSymbols, low)) put_apart(section.levels()[i], low, bits);
+    for (std::size_t begin = 0; begin < symbols.size(); begin += kRow) {
+      const auto some = symbols.subspan(begin, std::min(kRow, symbols.size() - begin));
+      bool any = false;  // nearly never
+      for (const std::uint16_t symbol : some)
+        any |= symbol % kContextSymbols == kContextSymbols - 1 || symbol >= 16 * 64;
+      for (std::size_t i = 0; any && i < some.size(); ++i) {
+        const unsigned low = dither_low(some[i] / 64);
+        if (is_apart(some[i] % kContextSymbols, low))
+          put_apart(section.levels()[begin + i], low, bits);
+      }
     }
     bits.finish();
   }
@@ -566,25 +574,28 @@ class Dither : public CodedQuantiser {
     const DitherSteps& steps = section.known().steps;
     const bool any_low = std::ranges::any_of(steps.low, [](std::uint32_t low) { return low > 0; });
     BitReader bits(bytes);
-    for (std::size_t begin = 0; begin < count; begin += kBlock) {
-      std::uint8_t* symbols = planes[2].data() + begin;
-      const std::size_t size = std::min(kBlock, count - begin);
-      if (!any_low && kernels::largest_byte({symbols, size}) < kContextSymbols - 1) {
-        for (std::size_t i = 0; i < size; ++i)
-          symbols[i] = static_cast<std::uint8_t>(symbols[i] + kernels::kLeastSymbol);
-        continue;
-      }
+    for (std::size_t block = 0; block < count; block += kBlock)
       section.in_scales(
-          begin, begin + size, [&](std::size_t from, std::size_t part, DitherScales scales) {
-            for (std::size_t i = 0; i < part; ++i) {
-              const std::uint8_t symbol = planes[2][from + i];
-              const std::uint8_t scale = scales.scales[scales.by_group ? i / kRow : i];
-              const unsigned low = steps.low[scale];
-              levels.set(from + i, is_apart(symbol, low) ? get_apart(symbol, low, bits)
-                                                         : symbol + kernels::kLeastSymbol);
+          block, std::min(count, block + kBlock),
+          [&](std::size_t from, std::size_t size, DitherScales scales) {
+            for (std::size_t begin = 0; begin < size; begin += kRow) {
+              const std::size_t part = std::min(kRow, size - begin);
+              std::uint8_t* symbols = planes[2].data() + from + begin;
+              bool any = any_low;  // else nearly never
+              for (std::size_t i = 0; i < part; ++i) any |= symbols[i] == kContextSymbols - 1;
+              if (!any) {
+                for (std::size_t i = 0; i < part; ++i)
+                  symbols[i] = static_cast<std::uint8_t>(symbols[i] + kernels::kLeastSymbol);
+                continue;
+              }
+              for (std::size_t i = begin; i < begin + part; ++i) {
+                const std::uint8_t symbol = planes[2][from + i];
+                const unsigned low = steps.low[scales.scales[scales.by_group ? i / kRow : i]];
+                levels.set(from + i, is_apart(symbol, low) ? get_apart(symbol, low, bits)
+                                                           : symbol + kernels::kLeastSymbol);
+              }
             }
           });
-    }
     bits.expect_end();
   }
 

@@ -32,6 +32,7 @@ Shares some_shares() {
       shares[context].begin[i] = static_cast<std::uint16_t>(begin);
       begin += share[i];
     }
+    shares[context].begin[8] = kShares;
   }
   return shares;
 }

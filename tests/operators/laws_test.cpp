@@ -52,7 +52,7 @@ TEST(Registry, EveryStageMeetsEveryOther) {
   };
   const std::size_t quantisers = number_of(Role::quantiser), selectors = number_of(Role::selector);
   expect_pairs(Role::selector, Role::quantiser, selectors * quantisers);
-  const std::size_t alone = 1;  // dither: no bucket before and no coder behind it
+  const std::size_t alone = 3;  // dither, drive, eden: no bucket before and no coder behind them
   expect_pairs(Role::quantiser, Role::coder, quantisers - alone);  // `entropy` follows the others
   expect_pairs(Role::bucket, Role::quantiser, quantisers - alone - 3);
   expect_pairs(Role::selector, Role::bucket, selectors);

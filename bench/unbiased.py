@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Bits per entry and error of operators on arrays in files, each a frame: the tables of docs/dither.md.
+"""Bits per entry and error of operators on arrays in files: the tables of docs/dither.md.
 
     bench/unbiased.py --op grid --op dither conv1.npy fc1.npy
 """

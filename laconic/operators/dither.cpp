@@ -23,6 +23,7 @@
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/coded_quantiser.h"
 #include "laconic/operators/dither_model.h"
+#include "laconic/operators/dither_noise.h"
 #include "laconic/operators/planes.h"
 
 namespace laconic {
@@ -34,8 +35,6 @@ using kernels::DitherSteps;
 constexpr std::size_t kRow = 64;         // entries that share a scale where there is no matrix
 constexpr std::size_t kChunk = 1 << 17;  // entries that are coded together
 constexpr std::uint8_t kDead = 63;       // of a row or column of zeros, on the wire
-constexpr std::uint8_t kMostSteps = 62;  // that a row or column is below the largest
-constexpr std::uint8_t kNowhere = 127;   // the scale of entries that are not sent
 constexpr int kMostExponent = 200;       // of the largest scale
 constexpr std::size_t kCodes = 256 * kContextSymbols;
 constexpr std::int64_t kMostLevel = 1 << 30;
@@ -66,67 +65,6 @@ struct Shape {
   }
   static std::size_t most_scales(std::size_t count) { return count / 8 + 1; }
 };
-
-// What stands on the wire of all scales.
-struct Loudness {
-  std::int16_t exponent = 0;  // s^2 = 4^exponent 2^-k for an entry of scale k
-  float c = 0;                // in units of 4^exponent
-};
-
-// N in units of 4^exponent, of scale k.
-double noise_of(double c, int k) {
-  const double s = std::ldexp(1.0, -k);
-  return 2 * c * s / (std::sqrt(s * s + 4 * c * s) + s);
-}
-
-using Entries = std::array<std::uint64_t, kernels::kDitherScales>;  // of each scale
-
-// The float whose noise adds up to `target`, or a little less. N is concave in c and at most c:
-// from target / entries on, Newton's steps come near from below.
-float solved(const Entries& entries, double target) {
-  std::uint64_t all = 0;
-  for (const std::uint64_t some : entries) all += some;
-  double c = target / static_cast<double>(all);
-  const auto sum_at = [&](double c, double& slope) {
-    double sum = 0;
-    slope = 0;
-    for (std::size_t k = 0; k < kNowhere; ++k) {
-      if (entries[k] == 0) continue;
-      const double s = std::ldexp(1.0, -static_cast<int>(k));
-      const double root = std::sqrt(s * s + 4 * c * s), n = static_cast<double>(entries[k]);
-      sum += n * (2 * c * s / (root + s));
-      slope += n * (s / root);
-    }
-    return sum;
-  };
-  for (int i = 0; i < 60; ++i) {
-    double slope = 0;
-    const double step = (target - sum_at(c, slope)) / slope;
-    c += step;
-    if (step <= c * 1e-9) break;
-  }
-  auto result = static_cast<float>(c);
-  double slope = 0;
-  while (sum_at(result, slope) > target) result = std::nextafter(result, 0.0F);
-  return result;
-}
-
-DitherSteps steps_of(const Loudness& loudness) {
-  DitherSteps steps{};
-  for (int k = 0; k <= 2 * kMostSteps; ++k) {
-    const double noise = noise_of(loudness.c, k);
-    const double exact = std::min(std::ldexp(std::sqrt(12 * noise), loudness.exponent), 0x1p126);
-    auto step = static_cast<float>(exact);
-    if (step > exact) step = std::nextafter(step, 0.0F);
-    if (!(step >= std::numeric_limits<float>::min())) continue;
-    const std::size_t cls = dither_class(std::ldexp(1.0, -k) / (12 * noise));
-    steps.step[k] = step;
-    steps.inverse[k] = 1 / step;
-    steps.code[k] = static_cast<std::uint32_t>(cls * kernels::kDitherBins);
-    steps.low[k] = dither_low(cls);
-  }
-  return steps;
-}
 
 // All that is known of a section besides its levels: a plane in memory.
 struct Known {
@@ -179,8 +117,8 @@ class Section {
 };
 
 // How many entries have each scale.
-Entries entries_of(const Shape& shape, std::span<const std::uint8_t> scales) {
-  Entries rows{}, cols{}, all{};
+ScaleCounts entries_of(const Shape& shape, std::span<const std::uint8_t> scales) {
+  ScaleCounts rows{}, cols{}, all{};
   for (std::size_t row = 0; row < shape.rows(); ++row)
     rows[scales[row]] += shape.matrix ? 1 : shape.row_size(row);
   if (!shape.matrix)
@@ -193,7 +131,7 @@ Entries entries_of(const Shape& shape, std::span<const std::uint8_t> scales) {
 }
 
 // The classes that have entries, by bits.
-std::uint32_t classes_of(const Entries& entries, const DitherSteps& steps) {
+std::uint32_t classes_of(const ScaleCounts& entries, const DitherSteps& steps) {
   std::uint32_t classes = 0;
   for (std::size_t k = 0; k < kNowhere; ++k)
     if (entries[k] > 0 && steps.code[k] > 0) classes |= 1U << steps.code[k] / kernels::kDitherBins;
@@ -259,10 +197,10 @@ class Dither : public CodedQuantiser {
     Loudness loudness;
     const auto squares = measure(x, shape, scales, loudness.exponent, scratch);
     if (!squares) return false;
-    const Entries entries = entries_of(shape, scales);
+    const ScaleCounts entries = entries_of(shape, scales);
     if (*squares > 0)
-      loudness.c = solved(entries, std::ldexp(omega_ * *squares, -2 * loudness.exponent));
-    known.steps = steps_of(loudness);
+      loudness.c = solved_noise(entries, std::ldexp(omega_ * *squares, -2 * loudness.exponent));
+    known.steps = dither_steps(loudness);
     const std::uint32_t classes = *squares > 0 ? classes_of(entries, known.steps) : 0;
     if (classes == 0) return write_zeros(planes, out);
     put_varint(shape.matrix ? shape.cols : 1, out);
@@ -293,7 +231,7 @@ class Dither : public CodedQuantiser {
     const Loudness loudness = read_loudness(section);
     const auto scales = planes[1].first(shape.scales());
     section = read_scales(section, shape, scales, scratch);
-    known.steps = steps_of(loudness);
+    known.steps = dither_steps(loudness);
     const std::uint32_t classes = classes_of(entries_of(shape, scales), known.steps);
     if (classes == 0) throw DataError("a section by 'dither' has scales, and no entry has one");
     read_levels(section, count, planes, classes, scratch);

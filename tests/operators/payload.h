@@ -213,6 +213,7 @@ struct Planes {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> plain;  // width, symbols
   std::uint64_t most = 0;
   std::function<double(double y, double scale)> level = {};  // of a decoded entry
+  Bounds whole = {};  // of all bytes, where they have no closed form
 };
 inline Planes scaled(std::uint64_t most, std::function<double(double, double)> level) {
   return {{{32, 1}}, most, std::move(level)};
@@ -220,6 +221,11 @@ inline Planes scaled(std::uint64_t most, std::function<double(double, double)> l
 inline double multiple(double y, double scale) { return y / scale; }
 inline Planes signs(const Args&, std::uint64_t n) { return {{{32, 1}, {1, n}}}; }
 inline std::uint64_t blocks(std::uint64_t n) { return (n + 4095) / 4096; }
+// Blocks, the last filled up to a power of two.
+inline Planes rotated(const Args&, std::uint64_t n) {
+  const std::uint64_t last = n % 4096;
+  return {{{32, blocks(n)}, {1, n - last + (last > 0 ? std::bit_ceil(last) : 0)}}};
+}
 
 inline const std::map<std::string, std::function<Planes(const Args&, std::uint64_t n)>>
     kQuantisers = {
@@ -239,6 +245,14 @@ inline const std::map<std::string, std::function<Planes(const Args&, std::uint64
          }},
         {"sign", signs},
         {"stc", signs},
+        {"drive", rotated},
+        {"eden", rotated},
+        // A scale for every 64 entries, laws and states; symbols of up to 14 bits, and few beyond
+        // them.
+        {"dither",
+         [](const Args&, std::uint64_t n) -> Planes {
+           return {.plain = {}, .whole = {1, 7 + (n + 63) / 64 + 3 + 31 + 19 + 3 * n}};
+         }},
         {"sbc",
          [](const Args&, std::uint64_t) -> Planes {
            return {{{32, 1}}};

@@ -26,6 +26,13 @@ std::vector<double> mean_by_hand(const Job& job, std::uint64_t step, const Shard
   if (shards) plan = cut_at(plan, shards->bounds);
   std::vector<double> mean(count_of(kModel));
   Scratch scratch;
+  Buffer section;
+  const auto add = [&](std::span<const float> x, const Slice& slice, const Keys& keys,
+                       std::vector<float>& sum) {
+    section.clear();
+    EXPECT_TRUE(op.encode(Source{.fresh = x, .cols = slice.cols}, section, keys, scratch).finite);
+    op.add(section.view(), 1, sum, keys, scratch);
+  };
   for (const Slice& slice : plan.layout) {
     std::vector<float> sum(slice.count);
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -33,14 +40,16 @@ std::vector<double> mean_by_hand(const Job& job, std::uint64_t step, const Shard
       const Keys keys =
           make_keys(kSeed, step, static_cast<std::uint64_t>(rank), job.strata ? kRanks : 1)
               .at(slice.offset);
-      const auto section = encode(op, std::span(gradient).subspan(slice.offset, slice.count), keys);
-      op.add(section, 1, sum, keys, scratch);
+      add(std::span(gradient).subspan(slice.offset, slice.count), slice, keys, sum);
     }
     if (shards) {
       const int owner = shards->owner_at(slice.offset);
-      sum = through(op, sum,
-                    make_keys(seed_of_way_back(kSeed), step, static_cast<std::uint64_t>(owner))
-                        .at(slice.offset));
+      const auto first = sum;
+      std::ranges::fill(sum, 0.0F);
+      add(first, slice,
+          make_keys(seed_of_way_back(kSeed), step, static_cast<std::uint64_t>(owner))
+              .at(slice.offset),
+          sum);
     }
     for (std::size_t i = 0; i < slice.count; ++i)
       mean[slice.offset + i] = sum[i] / static_cast<double>(kRanks);

@@ -11,15 +11,17 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/rounding-inl.h"
 
 #ifndef LACONIC_KERNELS_CODES_ONCE
 #define LACONIC_KERNELS_CODES_ONCE
 namespace laconic::kernels {
 
-// How an entry becomes a place among the codes.
+// How an entry becomes a place among the codes, and what these are worth.
 struct Ruler {
   float fit, start, factor, last;
+  float low, high, share;
 };
 
 }  // namespace laconic::kernels
@@ -28,44 +30,75 @@ struct Ruler {
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 
-template <class Rounder>
-HWY_INLINE void to_codes_by(const float* x, std::size_t count, Ruler ruler, Rounder rounder,
+// What codes are worth. Rounding may lead past the ends, and there to Inf.
+class CodeWorth {
+ public:
+  HWY_INLINE explicit CodeWorth(const Ruler& ruler)
+      : least_(set(ruler.low)), most_(set(ruler.high)), by_(set(ruler.share)) {}
+  HWY_INLINE Values of(Ints code) const {
+    const Values t = hn::Mul(hn::ConvertTo(F32(), code), by_);
+    const Values value = hn::Add(hn::Mul(least_, hn::Sub(set(1), t)), hn::Mul(most_, t));
+    return hn::Min(hn::Max(value, least_), most_);
+  }
+
+ private:
+  Values least_, most_, by_;
+};
+
+template <class Entries, class Rounder>
+HWY_INLINE void to_codes_by(Entries entries, std::size_t count, const Ruler& ruler, Rounder rounder,
                             std::uint8_t* codes) {
   const F32 df;
   const std::size_t lanes = hn::Lanes(df);
   const Values fit = set(ruler.fit), start = set(ruler.start), factor = set(ruler.factor);
   const Values top = set(ruler.last), zero = hn::Zero(df);
-  const auto code = [&](std::size_t at) HWY_ATTR {
-    const Values place = hn::Mul(hn::Sub(hn::Mul(hn::LoadU(df, x + at), fit), start), factor);
-    return whole_part(hn::Min(hn::Add(hn::Max(place, zero), rounder.next(zero)), top));
+  const CodeWorth worth(ruler);
+  const auto code = [&](std::size_t at) LACONIC_INLINED {
+    const Values x = entries.x(at);
+    const Values place = hn::Mul(hn::Sub(hn::Mul(x, fit), start), factor);
+    const Ints whole = whole_part(hn::Min(hn::Add(hn::Max(place, zero), rounder.next(zero)), top));
+    // Receivers add to 0, which makes 0 of -0.
+    if (Entries::kLeaves) entries.leave(at, x, hn::Add(zero, worth.of(whole)));
+    return whole;
   };
   for (std::size_t i = 0; i < count; i += 4 * lanes) {
-    hwy::Prefetch(x + i + kReadAhead);
-    hwy::Prefetch(x + i + 2 * lanes + kReadAhead);
+    all_ahead(entries, i, 4 * lanes);
     const Ints a = code(i), b = code(i + lanes), c = code(i + 2 * lanes), d = code(i + 3 * lanes);
     store_unsigned(a, b, c, d, codes + i);
   }
+  entries.end(count);
 }
 
-void to_codes_at_random(const float* x, std::size_t count, Ruler ruler, std::uint32_t first,
+void to_codes_at_random(const float* x, std::size_t count, const Ruler& ruler, std::uint32_t first,
                         const Draws& draws, std::uint8_t* codes) {
-  with_draws(first, draws,
-             [&](auto drawn) HWY_ATTR { to_codes_by(x, count, ruler, AtRandom(drawn), codes); });
+  with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    to_codes_by(PlainLanes(x), count, ruler, AtRandom(drawn), codes);
+  });
 }
-void to_codes_nearest(const float* x, std::size_t count, Ruler ruler, std::uint8_t* codes) {
-  to_codes_by(x, count, ruler, ToNearest(), codes);
+void to_codes_nearest(const float* x, std::size_t count, const Ruler& ruler, std::uint8_t* codes) {
+  to_codes_by(PlainLanes(x), count, ruler, ToNearest(), codes);
+}
+void mixed_at_random(const Mixed& block, const Ruler& ruler, std::uint32_t first,
+                     const Draws& draws, std::uint8_t* codes) {
+  with_mixed(block, [&](auto entries) HWY_ATTR {
+    with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+      to_codes_by(entries, block.count, ruler, AtRandom(drawn), codes);
+    });
+  });
+}
+void mixed_nearest(const Mixed& block, const Ruler& ruler, std::uint8_t* codes) {
+  with_mixed(block, [&](auto entries)
+                        HWY_ATTR { to_codes_by(entries, block.count, ruler, ToNearest(), codes); });
 }
 
-void add_codes_run(const std::uint8_t* codes, std::size_t count, float low, float high, float share,
-                   float weight, float* y) {
-  const Values least = set(low), most = set(high), one = set(1), by = set(share), w = set(weight);
+void add_codes_run(const std::uint8_t* codes, std::size_t count, const Ruler& ruler, float weight,
+                   float* y) {
+  const CodeWorth worth(ruler);
+  const Values w = set(weight);
   for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
     if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
     const Word code = hn::PromoteTo(U32(), hn::LoadU(Bytes(), codes + i));
-    const Values t = hn::Mul(hn::ConvertTo(F32(), hn::BitCast(I32(), code)), by);
-    const Values value = hn::Add(hn::Mul(least, hn::Sub(one, t)), hn::Mul(most, t));
-    // Rounding may lead past the ends, and there to Inf.
-    add_to(y + i, w, hn::Min(hn::Max(value, least), most));
+    add_to(y + i, w, worth.of(hn::BitCast(I32(), code)));
   }
 }
 
@@ -101,6 +134,8 @@ namespace {
 
 HWY_EXPORT(to_codes_at_random);
 HWY_EXPORT(to_codes_nearest);
+HWY_EXPORT(mixed_at_random);
+HWY_EXPORT(mixed_nearest);
 HWY_EXPORT(add_codes_run);
 HWY_EXPORT(extend_range);
 
@@ -111,7 +146,7 @@ Ruler ruler_of(float low, float high, unsigned bits) {
   const float fit = !(range <= std::numeric_limits<float>::max()) ? 0.5F
                     : range < 0x1p-100F                           ? 0x1p64F
                                                                   : 1.0F;
-  Ruler ruler{fit, fit * low, 0, last_code(bits)};
+  Ruler ruler{fit, fit * low, 0, last_code(bits), low, high, 1 / last_code(bits)};
   const float fitted = fit * high - fit * low;
   ruler.factor = ruler.last / fitted;
   if (fitted * ruler.factor < ruler.last) ruler.factor = std::nextafter(ruler.factor, 0x1p127F);
@@ -142,13 +177,32 @@ void to_codes(std::span<const float> x, float low, float high, unsigned bits, Ro
            });
 }
 
+bool to_codes_mixed(const Mixed& block, float low, float high, unsigned bits, Rounding rounding,
+                    const Draws& draws, std::uint64_t first, std::uint8_t* codes) {
+  if (first >> 32 != (first + block.count) >> 32) return false;
+  const Ruler ruler = ruler_of(low, high, bits);
+  const Draws upper = draws.fork(first >> 32);
+  in_mixed_groups(
+      block,
+      [&](std::size_t from, const Mixed& some, std::uint8_t* codes) {
+        if (rounding == Rounding::nearest)
+          HWY_DYNAMIC_DISPATCH(mixed_nearest)(some, ruler, codes);
+        else
+          HWY_DYNAMIC_DISPATCH(mixed_at_random)
+        (some, ruler, static_cast<std::uint32_t>(first + from), upper, codes);
+      },
+      Out<std::uint8_t>{codes});
+  return true;
+}
+
 void add_codes(const std::uint8_t* codes, float low, float high, unsigned bits, float weight,
                std::span<float> y) {
+  Ruler ruler{};
+  ruler.low = low, ruler.high = high, ruler.share = 1 / last_code(bits);
   in_groups(
       y.size(),
       [&](std::size_t, std::size_t count, const std::uint8_t* codes, float* y) {
-        HWY_DYNAMIC_DISPATCH(add_codes_run)
-        (codes, count, low, high, 1 / last_code(bits), weight, y);
+        HWY_DYNAMIC_DISPATCH(add_codes_run)(codes, count, ruler, weight, y);
       },
       In<std::uint8_t>{codes}, InOut<float>{y.data()});
 }

@@ -15,6 +15,10 @@ namespace laconic::kernels {
 // to low and high.
 void to_codes(std::span<const float> x, float low, float high, unsigned bits, Rounding rounding,
               const Draws& draws, std::uint64_t first, std::uint8_t* codes);
+// The same for finite x as `block` mixes it, writing block.left in the same sweep. Returns false,
+// with nothing done, where positions cross a multiple of 2^32.
+bool to_codes_mixed(const Mixed& block, float low, float high, unsigned bits, Rounding rounding,
+                    const Draws& draws, std::uint64_t first, std::uint8_t* codes);
 void add_codes(const std::uint8_t* codes, float low, float high, unsigned bits, float weight,
                std::span<float> y);
 

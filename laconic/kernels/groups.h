@@ -8,6 +8,10 @@
 #include <cstdint>
 #include <tuple>
 
+// For the lambdas within a loop over vectors. Where one is called four times compilers may leave it
+// a function, whose vectors all pass through memory: loops then take up to twice as long.
+#define LACONIC_INLINED HWY_ATTR __attribute__((always_inline))
+
 namespace laconic::kernels {
 
 inline constexpr std::size_t kGroup = 64;  // a multiple of every vector width, and one word of bits

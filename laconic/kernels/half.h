@@ -5,6 +5,7 @@
 #include <span>
 
 #include "laconic/base/bytes.h"
+#include "laconic/kernels/mixed.h"
 
 namespace laconic::kernels {
 
@@ -12,12 +13,15 @@ namespace laconic::kernels {
 // finite value, and NaN and Inf are read as it. Returns false when x holds NaN or Inf. `halves` has
 // 2 bytes per entry, unaligned.
 bool bf16_encode(std::span<const float> x, std::uint8_t* halves);
+// The same for x as `block` mixes it, writing block.left in the same sweep.
+bool bf16_encode_mixed(const Mixed& block, std::uint8_t* halves);
 void bf16_add(const std::uint8_t* halves, float weight, std::span<float> y);
 
 // float16 of x * 2^(141 - top), where `top` is the exponent field of the largest entry (at least
 // 1): the largest entry then lies in [2^14, 2^15), so nothing overflows and what is lost is below
 // 2^-39 of it. Subnormal entries become zero.
 void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves);
+void fp16_encode_mixed(const Mixed& block, unsigned top, std::uint8_t* halves);
 // Magnitudes end at fp16_limit(top), as 15 bits: 2^15, or just below it where that times the scale
 // would be Inf. What lies beyond is read as the limit.
 void fp16_add(const std::uint8_t* halves, unsigned top, float weight, std::span<float> y);

@@ -10,8 +10,29 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/rounding-inl.h"
 #include "laconic/kernels/sums-inl.h"
+
+#ifndef LACONIC_KERNELS_LEVELS_ONCE
+#define LACONIC_KERNELS_LEVELS_ONCE
+namespace laconic::kernels {
+
+// How entries become levels: times `factor`, rounded, at most `most`; and what these are worth.
+struct Steps {
+  float factor, most;
+  Unit unit;
+};
+
+// The levels of natural dithering: `factor` takes the norm to 1, `scale`, 2^(s-1), the lowest
+// level.
+struct Powers {
+  float factor, scale, norm;
+  int s;
+};
+
+}  // namespace laconic::kernels
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
@@ -62,62 +83,104 @@ struct NoSpread {
   HWY_INLINE void add(Values, std::size_t) const {}
 };
 
-template <bool kMayBeWide, class Rounder, class Sum>
-HWY_INLINE void to_levels_by(const float* x, std::size_t count, float factor, float most,
+// What levels are worth, where something is left of the entries.
+class LevelWorth {
+ public:
+  HWY_INLINE explicit LevelWorth(Unit unit)
+      : by_(set(unit.unit)), low_(set(-unit.limit)), high_(set(unit.limit)) {}
+  HWY_INLINE Values of(Ints level) const {
+    return hn::Max(hn::Min(hn::Mul(hn::ConvertTo(F32(), level), by_), high_), low_);
+  }
+
+ private:
+  Values by_, low_, high_;
+};
+
+template <bool kMayBeWide, class Entries, class Rounder, class Sum>
+HWY_INLINE void to_levels_by(Entries entries, std::size_t count, const Steps& steps,
                              Rounder rounder, Sum& sum, LevelSpan levels) {
   const F32 df;
   constexpr std::size_t lanes = hn::MaxLanes(F32());
-  const Values by = set(factor), limit = set(most);
+  const Values by = set(steps.factor), limit = set(steps.most);
+  const LevelWorth worth(steps.unit);
   for (std::size_t i = 0; i < count; i += 4 * lanes) {
     Values largest = hn::Zero(df);
-    hwy::Prefetch(x + i + kReadAhead);
-    hwy::Prefetch(x + i + 2 * lanes + kReadAhead);
+    all_ahead(entries, i, 4 * lanes);
     // The vector's place among the lanes of a sum is known when this is compiled, unless vectors
     // are tiny.
     const std::size_t start = 4 * lanes % kSumLanes == 0 ? 0 : i % kSumLanes / lanes;
-    const auto level = [&](std::size_t number) HWY_ATTR {
-      const Values v = hn::LoadU(df, x + i + number * lanes);
+    const auto level = [&](std::size_t number) LACONIC_INLINED {
+      const Values v = entries.x(i + number * lanes);
       const Values y = hn::Mul(hn::Abs(v), by);
       sum.add(y, (start + number) % LaneSum::kVectors);
       const Values moved = hn::Min(hn::Add(y, rounder.next(v)), limit);
       if (kMayBeWide) largest = hn::Max(largest, moved);
-      return whole_part(hn::CopySignToAbs(moved, v));
+      const Ints whole = whole_part(hn::CopySignToAbs(moved, v));
+      if (Entries::kLeaves) entries.leave(i + number * lanes, v, worth.of(whole));
+      return whole;
     };
     const Ints a = level(0), b = level(1), c = level(2), d = level(3);
     store_signed(a, b, c, d, levels.small + i);
     if (kMayBeWide && !hn::AllTrue(df, hn::Lt(largest, set(kMostSmall + 1))))
       store_wide(a, b, c, d, levels.small + i, levels.wide + i);
   }
+  entries.end(count);
 }
 
-void small_at_random(const float* x, std::size_t count, float factor, float most,
-                     std::uint32_t first, const Draws& draws, LevelSpan levels) {
+void small_at_random(const float* x, std::size_t count, const Steps& steps, std::uint32_t first,
+                     const Draws& draws, LevelSpan levels) {
   NoSpread none;
   with_draws(first, draws, [&](auto drawn) HWY_ATTR {
-    to_levels_by<false>(x, count, factor, most, AtRandom(drawn), none, levels);
+    to_levels_by<false>(PlainLanes(x), count, steps, AtRandom(drawn), none, levels);
   });
 }
-void wide_at_random(const float* x, std::size_t count, float factor, float most,
-                    std::uint32_t first, const Draws& draws, LevelSpan levels) {
+void wide_at_random(const float* x, std::size_t count, const Steps& steps, std::uint32_t first,
+                    const Draws& draws, LevelSpan levels) {
   NoSpread none;
   with_draws(first, draws, [&](auto drawn) HWY_ATTR {
-    to_levels_by<true>(x, count, factor, most, AtRandom(drawn), none, levels);
+    to_levels_by<true>(PlainLanes(x), count, steps, AtRandom(drawn), none, levels);
   });
 }
-void spread_at_random(const float* x, std::size_t count, float factor, float most,
-                      std::uint32_t first, const Draws& draws, LevelSpan levels, float* variance,
-                      float* squares) {
+void spread_at_random(const float* x, std::size_t count, const Steps& steps, std::uint32_t first,
+                      const Draws& draws, LevelSpan levels, float* variance, float* squares) {
   Spread sum{LaneSum(variance), LaneSum(squares)};
   with_draws(first, draws, [&](auto drawn) HWY_ATTR {
-    to_levels_by<true>(x, count, factor, most, AtRandom(drawn), sum, levels);
+    to_levels_by<true>(PlainLanes(x), count, steps, AtRandom(drawn), sum, levels);
   });
   sum.variance.store(variance);
   sum.squares.store(squares);
 }
-void to_levels_nearest(const float* x, std::size_t count, float factor, float most,
-                       LevelSpan levels) {
+void to_levels_nearest(const float* x, std::size_t count, const Steps& steps, LevelSpan levels) {
   NoSpread none;
-  to_levels_by<true>(x, count, factor, most, ToNearest(), none, levels);
+  to_levels_by<true>(PlainLanes(x), count, steps, ToNearest(), none, levels);
+}
+
+// The same for mixed entries, whose levels are subtracted while they are in registers.
+void mixed_at_random(const Mixed& block, const Steps& steps, std::uint32_t first,
+                     const Draws& draws, LevelSpan levels) {
+  NoSpread none;
+  with_mixed(block, [&](auto entries) HWY_ATTR {
+    with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+      to_levels_by<true>(entries, block.count, steps, AtRandom(drawn), none, levels);
+    });
+  });
+}
+void mixed_spread_at_random(const Mixed& block, const Steps& steps, std::uint32_t first,
+                            const Draws& draws, LevelSpan levels, float* variance, float* squares) {
+  Spread sum{LaneSum(variance), LaneSum(squares)};
+  with_mixed(block, [&](auto entries) HWY_ATTR {
+    with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+      to_levels_by<true>(entries, block.count, steps, AtRandom(drawn), sum, levels);
+    });
+  });
+  sum.variance.store(variance);
+  sum.squares.store(squares);
+}
+void mixed_nearest(const Mixed& block, const Steps& steps, LevelSpan levels) {
+  NoSpread none;
+  with_mixed(block, [&](auto entries) HWY_ATTR {
+    to_levels_by<true>(entries, block.count, steps, ToNearest(), none, levels);
+  });
 }
 
 using SignedBytes = hn::Rebind<std::int8_t, U32>;
@@ -130,7 +193,8 @@ void add_levels_run(LevelView levels, std::size_t count, Unit unit, float weight
   const F32 df;
   const I32 di;
   const std::size_t lanes = hn::Lanes(df);
-  const Values by = set(unit.unit), low = set(-unit.limit), high = set(unit.limit), w = set(weight);
+  const LevelWorth worth(unit);
+  const Values w = set(weight);
   const Ints marker = hn::Set(di, kWide);
   for (std::size_t i = 0; i < count; i += lanes) {
     if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
@@ -140,60 +204,74 @@ void add_levels_run(LevelView levels, std::size_t count, Unit unit, float weight
       for (std::size_t j = 0; j < lanes; ++j) some[j] = levels[i + j];
       level = hn::LoadU(di, some);
     }
-    const Values value = hn::Mul(hn::ConvertTo(df, level), by);
-    add_to(y + i, w, hn::Max(hn::Min(value, high), low));
+    add_to(y + i, w, worth.of(level));
   }
 }
 
-// `scale` is 2^(s-1), which takes the lowest level to 1.
-template <class Drawn>
-HWY_INLINE void to_powers_by(const float* x, std::size_t count, float factor, int s, float scale,
-                             Drawn draws, std::int8_t* levels) {
+// What they are worth.
+HWY_INLINE Values power_of(Ints level, const Powers& powers) {
   const U32 d;
   const I32 di;
-  const F32 df;
+  const Ints size = hn::Abs(level);
+  const Ints field = hn::ShiftLeft<23>(hn::Add(size, hn::Set(di, 127 - powers.s)));
+  const Ints power = hn::IfThenZeroElse(hn::Eq(size, hn::Zero(di)), field);
+  const Word sign = hn::And(hn::BitCast(d, level), hn::Set(d, 0x80000000U));
+  return hn::Mul(set(powers.norm), hn::BitCast(F32(), hn::Or(hn::BitCast(d, power), sign)));
+}
+
+template <class Entries, class Drawn>
+HWY_INLINE void to_powers_by(Entries entries, std::size_t count, const Powers& powers, Drawn draws,
+                             std::int8_t* levels) {
+  const U32 d;
+  const I32 di;
   const std::size_t lanes = hn::Lanes(d);
-  const Values one = set(1), by = set(factor);
-  const auto level = [&](std::size_t at) HWY_ATTR {
-    const Values v = hn::LoadU(df, x + at);
+  const Values one = set(1), by = set(powers.factor), scale = set(powers.scale);
+  const auto level = [&](std::size_t at) LACONIC_INLINED {
+    const Values v = entries.x(at);
     const Values y = hn::Min(hn::Mul(hn::Abs(v), by), one);
     const Word draw = draws.next(hn::BitCast(d, v));
     // One carry rounds, as in natural compression; y <= 1 ends at the field of 1, 127.
     const Word field = hn::ShiftRight<23>(hn::Add(hn::BitCast(d, y), draws.mantissa(draw)));
-    const Ints power = hn::Add(hn::BitCast(di, field), hn::Set(di, s - 127));
-    const Values part = hn::Mul(y, set(scale));  // exact where it is used, below 1
+    const Ints power = hn::Add(hn::BitCast(di, field), hn::Set(di, powers.s - 127));
+    const Values part = hn::Mul(y, scale);  // exact where it is used, below 1
     const auto lowest = hn::RebindMask(di, hn::Lt(uniform(draw), part));
     const auto below = hn::RebindMask(di, hn::Lt(part, one));
     const Ints size = hn::IfThenElse(below, hn::IfThenElseZero(lowest, hn::Set(di, 1)), power);
     const Ints sign = hn::BroadcastSignBit(hn::BitCast(di, v));
-    return hn::Sub(hn::Xor(size, sign), sign);
+    const Ints whole = hn::Sub(hn::Xor(size, sign), sign);
+    if (Entries::kLeaves) entries.leave(at, v, power_of(whole, powers));
+    return whole;
   };
   for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    all_ahead(entries, i, 4 * lanes);
     const Ints a = level(i), b = level(i + lanes), c = level(i + 2 * lanes),
                e = level(i + 3 * lanes);
     store_signed(a, b, c, e, levels + i);
   }
+  entries.end(count);
 }
 
-void to_powers_run(const float* x, std::size_t count, float factor, int s, float scale,
-                   std::uint32_t first, const Draws& draws, std::int8_t* levels) {
-  with_draws(first, draws,
-             [&](auto drawn) HWY_ATTR { to_powers_by(x, count, factor, s, scale, drawn, levels); });
+void to_powers_run(const float* x, std::size_t count, const Powers& powers, std::uint32_t first,
+                   const Draws& draws, std::int8_t* levels) {
+  with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    to_powers_by(PlainLanes(x), count, powers, drawn, levels);
+  });
+}
+void mixed_to_powers(const Mixed& block, const Powers& powers, std::uint32_t first,
+                     const Draws& draws, std::int8_t* levels) {
+  with_mixed(block, [&](auto entries) HWY_ATTR {
+    with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+      to_powers_by(entries, block.count, powers, drawn, levels);
+    });
+  });
 }
 
-void add_powers_run(const std::int8_t* levels, std::size_t count, float norm, int s, float weight,
-                    float* y) {
-  const U32 d;
-  const I32 di;
-  const Word sign_bit = hn::Set(d, 0x80000000U);
+void add_powers_run(const std::int8_t* levels, std::size_t count, const Powers& powers,
+                    float weight, float* y) {
   const Values w = set(weight);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
     if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
-    const Ints level = load_levels(levels + i), size = hn::Abs(level);
-    const Ints field = hn::ShiftLeft<23>(hn::Add(size, hn::Set(di, 127 - s)));
-    const Ints power = hn::IfThenZeroElse(hn::Eq(size, hn::Zero(di)), field);
-    const Word bits = hn::Or(hn::BitCast(d, power), hn::And(hn::BitCast(d, level), sign_bit));
-    add_to(y + i, w, hn::Mul(set(norm), hn::BitCast(F32(), bits)));
+    add_to(y + i, w, power_of(load_levels(levels + i), powers));
   }
 }
 
@@ -219,8 +297,12 @@ HWY_EXPORT(small_at_random);
 HWY_EXPORT(wide_at_random);
 HWY_EXPORT(spread_at_random);
 HWY_EXPORT(to_levels_nearest);
+HWY_EXPORT(mixed_at_random);
+HWY_EXPORT(mixed_spread_at_random);
+HWY_EXPORT(mixed_nearest);
 HWY_EXPORT(add_levels_run);
 HWY_EXPORT(to_powers_run);
+HWY_EXPORT(mixed_to_powers);
 HWY_EXPORT(add_powers_run);
 HWY_EXPORT(add_spread_run);
 
@@ -257,6 +339,38 @@ void in_level_groups(std::span<const float> x, float scaled_by, const Draws& dra
   });
 }
 
+// The same for mixed entries that need no scaling: run(some, position's low half, draws, levels).
+// Returns false, with nothing done, where positions cross a multiple of 2^32.
+template <class Run>
+bool in_mixed_levels(const Mixed& block, const Draws& draws, std::uint64_t first, LevelSpan levels,
+                     Run run) {
+  if (first >> 32 != (first + block.count) >> 32) return false;
+  const Draws high = draws.fork(first >> 32);
+  in_mixed_groups(
+      block,
+      [&](std::size_t from, const Mixed& some, std::int8_t* small) {
+        run(some, static_cast<std::uint32_t>(first + from), high,
+            LevelSpan{small, levels.wide ? levels.wide + from : nullptr});
+      },
+      Out<std::int8_t>{levels.small});
+  return true;
+}
+
+struct SpreadLanes {
+  float variance[kSumLanes] = {}, squares[kSumLanes] = {};
+
+  Spreads sums() const {
+    Spreads sums;
+    for (const float lane : variance) sums.variance += static_cast<double>(lane);
+    for (const float lane : squares) sums.squares += static_cast<double>(lane);
+    return sums;
+  }
+};
+
+Powers powers_of(float norm, int s, Factors factors) {
+  return {factors.second, std::ldexp(1.0F, s - 1), norm, s};
+}
+
 }  // namespace
 
 Factors factors_of(Scale scale) {
@@ -270,34 +384,61 @@ Factors factors_of(Scale scale) {
 void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding,
                const Draws& draws, std::uint64_t first, LevelSpan levels) {
   const Factors factors = factors_of(scale);
-  const auto limit = static_cast<float>(most);
+  const Steps steps{factors.second, static_cast<float>(most), unit_of(scale)};
   in_level_groups(x, factors.first, draws, first, levels,
                   [&](const float* x, std::size_t count, std::uint32_t low, const Draws& high,
                       LevelSpan levels) {
                     if (rounding == Rounding::nearest) HWY_DYNAMIC_DISPATCH(to_levels_nearest)
-                    (x, count, factors.second, limit, levels);
-                    else if (most <= kMostSmall) HWY_DYNAMIC_DISPATCH(small_at_random)(
-                        x, count, factors.second, limit, low, high, levels);
-                    else HWY_DYNAMIC_DISPATCH(wide_at_random)(x, count, factors.second, limit, low,
-                                                              high, levels);
+                    (x, count, steps, levels);
+                    else if (most <= kMostSmall)
+                        HWY_DYNAMIC_DISPATCH(small_at_random)(x, count, steps, low, high, levels);
+                    else HWY_DYNAMIC_DISPATCH(wide_at_random)(x, count, steps, low, high, levels);
                   });
+}
+
+bool to_levels_mixed(const Mixed& block, Scale scale, std::int32_t most, Rounding rounding,
+                     const Draws& draws, std::uint64_t first, LevelSpan levels) {
+  const Factors factors = factors_of(scale);
+  const Steps steps{factors.second, static_cast<float>(most), unit_of(scale)};
+  return factors.first == 1 &&
+         in_mixed_levels(
+             block, draws, first, levels,
+             [&](const Mixed& some, std::uint32_t low, const Draws& high, LevelSpan levels) {
+               if (rounding == Rounding::nearest) HWY_DYNAMIC_DISPATCH(mixed_nearest)
+               (some, steps, levels);
+               else HWY_DYNAMIC_DISPATCH(mixed_at_random)(some, steps, low, high, levels);
+             });
 }
 
 Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most,
                              const Draws& draws, std::uint64_t first, LevelSpan levels) {
   const Factors factors = factors_of(scale);
-  float variance[kSumLanes] = {}, squares[kSumLanes] = {};
+  const Steps steps{factors.second, static_cast<float>(most), {}};
+  SpreadLanes lanes;
   in_level_groups(x, factors.first, draws, first, levels,
                   [&](const float* x, std::size_t count, std::uint32_t low, const Draws& high,
                       LevelSpan levels) {
                     HWY_DYNAMIC_DISPATCH(spread_at_random)
-                    (x, count, factors.second, static_cast<float>(most), low, high, levels,
-                     variance, squares);
+                    (x, count, steps, low, high, levels, lanes.variance, lanes.squares);
                   });
-  Spreads sums;
-  for (const float lane : variance) sums.variance += static_cast<double>(lane);
-  for (const float lane : squares) sums.squares += static_cast<double>(lane);
-  return sums;
+  return lanes.sums();
+}
+
+std::optional<Spreads> to_levels_and_spread_mixed(const Mixed& block, Scale scale, Unit unit,
+                                                  std::int32_t most, const Draws& draws,
+                                                  std::uint64_t first, LevelSpan levels) {
+  const Factors factors = factors_of(scale);
+  const Steps steps{factors.second, static_cast<float>(most), unit};
+  SpreadLanes lanes;
+  if (factors.first != 1 ||
+      !in_mixed_levels(
+          block, draws, first, levels,
+          [&](const Mixed& some, std::uint32_t low, const Draws& high, LevelSpan levels) {
+            HWY_DYNAMIC_DISPATCH(mixed_spread_at_random)
+            (some, steps, low, high, levels, lanes.variance, lanes.squares);
+          }))
+    return {};
+  return lanes.sums();
 }
 
 void add_levels(LevelView levels, Unit unit, float weight, std::span<float> y) {
@@ -327,20 +468,33 @@ std::uint32_t largest_level(LevelView levels, std::size_t count) {
 void to_powers(std::span<const float> x, float norm, int s, const Draws& draws, std::uint64_t first,
                std::int8_t* levels) {
   const Factors factors = factors_of({norm, 1});
-  const float scale = std::ldexp(1.0F, s - 1);
+  const Powers powers = powers_of(norm, s, factors);
   in_level_groups(x, factors.first, draws, first, {levels},
                   [&](const float* x, std::size_t count, std::uint32_t low, const Draws& high,
                       LevelSpan levels) {
                     HWY_DYNAMIC_DISPATCH(to_powers_run)
-                    (x, count, factors.second, s, scale, low, high, levels.small);
+                    (x, count, powers, low, high, levels.small);
                   });
 }
 
+bool to_powers_mixed(const Mixed& block, float norm, int s, const Draws& draws, std::uint64_t first,
+                     std::int8_t* levels) {
+  const Factors factors = factors_of({norm, 1});
+  const Powers powers = powers_of(norm, s, factors);
+  return factors.first == 1 && in_mixed_levels(block, draws, first, {levels},
+                                               [&](const Mixed& some, std::uint32_t low,
+                                                   const Draws& high, LevelSpan levels) {
+                                                 HWY_DYNAMIC_DISPATCH(mixed_to_powers)
+                                                 (some, powers, low, high, levels.small);
+                                               });
+}
+
 void add_powers(const std::int8_t* levels, float norm, int s, float weight, std::span<float> y) {
+  const Powers powers = powers_of(norm, s, {});
   in_groups(
       y.size(),
       [&](std::size_t, std::size_t count, const std::int8_t* levels, float* y) {
-        HWY_DYNAMIC_DISPATCH(add_powers_run)(levels, count, norm, s, weight, y);
+        HWY_DYNAMIC_DISPATCH(add_powers_run)(levels, count, powers, weight, y);
       },
       In<std::int8_t>{levels}, InOut<float>{y.data()});
 }

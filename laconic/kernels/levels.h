@@ -2,6 +2,7 @@
 // i is draws.bits32(first + i), so that any cut, thread or vector lane gives the same levels.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "laconic/base/key.h"
@@ -48,11 +49,23 @@ struct Factors {
 };
 Factors factors_of(Scale scale);
 
+// A level l stands for l * unit, and for -limit or limit beyond them.
+struct Unit {
+  float unit = 1, limit = 1;
+};
+inline Unit unit_of(Scale scale) { return {scale.norm / scale.steps, scale.norm}; }
+
 // levels[i] = sign(x[i]) * floor(min(y + r, most)) where y = (|x[i]| * first) * second, in float,
 // in this order. r is (draw >> 8) / 2^24 at random, else the largest float below 1/2. `most` is at
 // most 2^30; levels of up to 127 need no `wide`.
 void to_levels(std::span<const float> x, Scale scale, std::int32_t most, Rounding rounding,
                const Draws& draws, std::uint64_t first, LevelSpan levels);
+
+// The same for finite x as `block` mixes it, writing block.left in the same sweep: what is decoded
+// is by unit_of(scale). Returns false, with nothing done, when that cannot be: `first` is not 1 or
+// positions cross a multiple of 2^32, both rare.
+bool to_levels_mixed(const Mixed& block, Scale scale, std::int32_t most, Rounding rounding,
+                     const Draws& draws, std::uint64_t first, LevelSpan levels);
 
 // Sums over entries, in steps squared: f(1 - f) with f = y - floor(y), which is the variance of
 // rounding, and y^2; where the latter is not finite the former means nothing.
@@ -64,12 +77,10 @@ struct Spreads {
 // lanes in double, in order.
 Spreads to_levels_and_spread(std::span<const float> x, Scale scale, std::int32_t most,
                              const Draws& draws, std::uint64_t first, LevelSpan levels);
-
-// A level l stands for l * unit, and for -limit or limit beyond them.
-struct Unit {
-  float unit, limit;
-};
-inline Unit unit_of(Scale scale) { return {scale.norm / scale.steps, scale.norm}; }
+// For mixed entries, as to_levels_mixed: nothing when that cannot be.
+std::optional<Spreads> to_levels_and_spread_mixed(const Mixed& block, Scale scale, Unit unit,
+                                                  std::int32_t most, const Draws& draws,
+                                                  std::uint64_t first, LevelSpan levels);
 
 // y[i] += weight * value of levels[i]
 void add_levels(LevelView levels, Unit unit, float weight, std::span<float> y);
@@ -83,6 +94,8 @@ std::uint32_t largest_level(LevelView levels, std::size_t count);
 // to the mantissa); below it y becomes 2^(1-s) if (draw >> 8) / 2^24 < y * 2^(s-1), else 0.
 void to_powers(std::span<const float> x, float norm, int s, const Draws& draws, std::uint64_t first,
                std::int8_t* levels);
+bool to_powers_mixed(const Mixed& block, float norm, int s, const Draws& draws, std::uint64_t first,
+                     std::int8_t* levels);  // as to_levels_mixed
 void add_powers(const std::int8_t* levels, float norm, int s, float weight, std::span<float> y);
 
 // The sum of f(1 - f) with f the fraction of |x[i]| / step. In blocks and lanes like

@@ -36,20 +36,17 @@ void mix_run(float a, const float* x, float b, const float* y, std::size_t count
 }
 
 // `left` begins at a multiple of 16 bytes where it streams.
-template <bool kStreams>
+template <class Left>
 HWY_INLINE std::size_t leave_vectors(float c, const float* x, const float* decoded,
                                      std::size_t count, float* left) {
   const F32 d;
   const auto by = hn::Set(d, c);
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto value = hn::Mul(by, hn::Sub(hn::LoadU(d, x + i), hn::LoadU(d, decoded + i)));
-    if (kStreams)
-      stream_to(value, left + i);
-    else
-      hn::StoreU(value, d, left + i);
-  }
+  Left to(left);
+  for (; i + lanes <= count; i += lanes)
+    to.put(i, hn::Mul(by, hn::Sub(hn::LoadU(d, x + i), hn::LoadU(d, decoded + i))));
+  if (i > 0) to.end(i);
   return i;
 }
 
@@ -58,8 +55,8 @@ void leave_run(float c, const float* x, const float* decoded, std::size_t count,
   const std::size_t past = reinterpret_cast<std::uintptr_t>(left) / sizeof(float) % 4;
   std::size_t i = streams && past > 0 ? std::min<std::size_t>(count, 4 - past) : 0;
   for (std::size_t j = 0; j < i; ++j) left[j] = c * (x[j] - decoded[j]);
-  i += streams ? leave_vectors<true>(c, x + i, decoded + i, count - i, left + i)
-               : leave_vectors<false>(c, x + i, decoded + i, count - i, left + i);
+  i += streams ? leave_vectors<Streamed>(c, x + i, decoded + i, count - i, left + i)
+               : leave_vectors<Cached>(c, x + i, decoded + i, count - i, left + i);
   for (; i < count; ++i) left[i] = c * (x[i] - decoded[i]);
 }
 

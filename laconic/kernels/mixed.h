@@ -25,9 +25,24 @@ struct Mixed {
   // Whether `left` is written past the cache: see kernels/stream.h. It then begins at a multiple of
   // 16 bytes, and somebody calls end_stream.
   bool streams = false;
+  // What will be mixed after this, and is asked for from memory meanwhile. None: what follows.
+  const float *next_fresh = nullptr, *next_kept = nullptr;
 
   // x[i] = a * fresh[i] + b * kept[i], in float in this order.
   void x(float* to) const { mix(a, fresh, b, kept, {to, count}); }
+
+  // The same block once it is mixed: x as it stands at `mixed`. Adding 0 * x[i] changes no bit of
+  // what is finite. While it is encoded, the block after it is asked for: memory that rests
+  // meanwhile costs as much as all the rest.
+  Mixed again(const float* mixed) const {
+    return {count, mixed, mixed, 1, 0, c, left, streams, fresh + count, kept + count};
+  }
+  // Entries from..from + size of it, `from` a multiple of 4.
+  Mixed part(std::size_t from, std::size_t size) const {
+    Mixed some{size, fresh + from, kept + from, a, b, c, left + from, streams};
+    if (next_fresh) some.next_fresh = next_fresh + from, some.next_kept = next_kept + from;
+    return some;
+  }
 };
 
 }  // namespace laconic::kernels

@@ -79,7 +79,7 @@ HWY_INLINE std::uint32_t encode_groups(const float* x, std::size_t count, Draw d
   const U32 d;
   const Word sign_bit = hn::Set(d, 0x80000000U);
   Word largest = hn::Zero(d);
-  const auto field_of = [&](Word bits) HWY_ATTR {
+  const auto field_of = [&](Word bits) LACONIC_INLINED {
     const Word field =
         hn::ShiftRight<23>(hn::Add(hn::AndNot(sign_bit, bits), draw.mantissa(draw.next(bits))));
     largest = hn::Max(largest, field);
@@ -112,15 +112,14 @@ using Value = hn::Vec<F32>;
 
 // The same for mixed entries, whose decoded values are subtracted while they are in registers:
 // storing x and reading it and the planes again would take as long as the memory does.
-template <bool kStreams, class Draw>
-HWY_INLINE std::uint32_t encode_mixed_groups(const Mixed& block, Draw draw, std::uint8_t* exponents,
-                                             std::uint8_t* signs) {
+template <class Entries, class Draw>
+HWY_INLINE std::uint32_t encode_mixed_groups(Entries mixed, std::size_t count, Draw draw,
+                                             std::uint8_t* exponents, std::uint8_t* signs) {
   const U32 d;
   const std::size_t lanes = hn::Lanes(d);
-  const MixedLanes<kStreams> mixed(block);
   const Word sign_bit = hn::Set(d, 0x80000000U);
   Word largest = hn::Zero(d);
-  const auto field_of = [&](std::size_t at, Word& bits) HWY_ATTR {
+  const auto field_of = [&](std::size_t at, Word& bits) LACONIC_INLINED {
     const Value x = mixed.x(at);
     bits = hn::BitCast(d, x);
     const Word field =
@@ -130,8 +129,8 @@ HWY_INLINE std::uint32_t encode_mixed_groups(const Mixed& block, Draw draw, std:
     mixed.leave(at, x, hn::BitCast(F32(), hn::IfThenZeroElse(hn::Eq(field, hn::Zero(d)), power)));
     return field;
   };
-  for (std::size_t i = 0; i < block.count; i += 4 * lanes) {
-    for (std::size_t at = i; at < i + 4 * lanes; at += 16) mixed.ahead(at);
+  for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    all_ahead(mixed, i, 4 * lanes);
     Four bits, fields;
     fields.a = field_of(i, bits.a);
     fields.b = field_of(i + lanes, bits.b);
@@ -139,21 +138,23 @@ HWY_INLINE std::uint32_t encode_mixed_groups(const Mixed& block, Draw draw, std:
     fields.d = field_of(i + 3 * lanes, bits.d);
     store_fields(fields, bits, i, exponents, signs);
   }
+  mixed.end(count);
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
 std::uint32_t encode_mixed_hashed(const Mixed& block, std::uint32_t first, const Draws& draws,
                                   std::uint8_t* exponents, std::uint8_t* signs) {
-  return with_draws(first, draws, [&](auto drawn) HWY_ATTR {
-    return block.streams ? encode_mixed_groups<true>(block, drawn, exponents, signs)
-                         : encode_mixed_groups<false>(block, drawn, exponents, signs);
+  return with_mixed(block, [&](auto entries) HWY_ATTR {
+    return with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+      return encode_mixed_groups(entries, block.count, drawn, exponents, signs);
+    });
   });
 }
 std::uint32_t encode_mixed_nearest(const Mixed& block, std::uint8_t* exponents,
                                    std::uint8_t* signs) {
-  const Constant draws{(1U << 22) - 1};
-  return block.streams ? encode_mixed_groups<true>(block, draws, exponents, signs)
-                       : encode_mixed_groups<false>(block, draws, exponents, signs);
+  return with_mixed(block, [&](auto entries) HWY_ATTR {
+    return encode_mixed_groups(entries, block.count, Constant{(1U << 22) - 1}, exponents, signs);
+  });
 }
 
 // The exponent fields of the entries from i on, in their place.
@@ -173,7 +174,7 @@ struct FourValues {
 HWY_INLINE FourValues decode_four(const std::uint8_t* exponents, const std::uint8_t* signs,
                                   std::size_t i) {
   const __m256i word = _mm256_set1_epi32(load<std::int32_t>(signs + i / 8));
-  const auto part = [&](int number) HWY_ATTR {
+  const auto part = [&](int number) LACONIC_INLINED {
     const __m256i shift = _mm256_sub_epi32(_mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24),
                                            _mm256_set1_epi32(8 * number));
     const __m256i sign = _mm256_and_si256(_mm256_sllv_epi32(word, shift),
@@ -188,7 +189,7 @@ HWY_INLINE FourValues decode_four(const std::uint8_t* exponents, const std::uint
                                   std::size_t i) {
   const U32 d;
   const Word sign_bit = hn::Set(d, 0x80000000U);
-  const auto part = [&](std::size_t number) HWY_ATTR {
+  const auto part = [&](std::size_t number) LACONIC_INLINED {
     const std::size_t at = i + number * hn::Lanes(d);
     const Word sign = hn::IfThenElseZero(load_signs(signs, at), sign_bit);
     return hn::BitCast(F32(), hn::Or(load_fields(exponents, at), sign));

@@ -49,6 +49,11 @@ void natural_sum(std::span<const NaturalPlanes> sections, float weight, std::spa
 // lowest level, 2^(top-126-127), become zero or that level, again without bias.
 void natural8_encode(std::span<const float> x, Rounding rounding, const Draws& draws,
                      std::uint64_t first, unsigned top, std::uint8_t* codes);
+// The same for finite x as `block` mixes it, writing block.left in the same sweep. Returns false
+// when that cannot be: an entry lies below the window, or positions cross a multiple of 2^32. Codes
+// and left are then undefined.
+bool natural8_encode_mixed(const Mixed& block, Rounding rounding, const Draws& draws,
+                           std::uint64_t first, unsigned top, std::uint8_t* codes);
 void natural8_add(const std::uint8_t* codes, unsigned top, float weight, std::span<float> y);
 
 // The window's highest exponent field, 127..254: one above the largest entry's, which may round up.

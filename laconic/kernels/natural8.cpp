@@ -11,13 +11,53 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/natural-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// What 7 bits of a code are worth, with the sign in the top bit of `sign`.
+HWY_INLINE hn::Vec<F32> value_of(Word level, Word sign, std::uint32_t base) {
+  const U32 d;
+  const Word bits = hn::Or(hn::ShiftLeft<23>(hn::Add(level, hn::Set(d, base))), sign);
+  return hn::BitCast(F32(), hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), bits));
+}
+
 // As for 9 bits, then the field is moved into the window. Returns whether an entry lies below it.
+template <class Entries, class Draw>
+HWY_INLINE bool encode8_by(Entries entries, std::size_t count, Draw draw, std::uint32_t base,
+                           std::uint8_t* codes) {
+  const U32 d;
+  const std::size_t lanes = hn::Lanes(d);
+  const Word sign_bit = hn::Set(d, 0x80000000U), one = hn::Set(d, 1);
+  const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
+  Word least = hn::Set(d, ~0U);  // of magnitudes less 1, where zero is the largest
+  const auto code_of = [&](std::size_t at) LACONIC_INLINED {
+    const hn::Vec<F32> x = entries.x(at);
+    const Word bits = hn::BitCast(d, x), magnitude = hn::AndNot(sign_bit, bits);
+    least = hn::Min(least, hn::Sub(magnitude, one));
+    const Word field =
+        hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, draw.mantissa(draw.next(bits)))), highest);
+    const Word level = hn::Sub(hn::Max(field, base_field), base_field);
+    const Word sign = hn::And(bits, sign_bit);
+    if (Entries::kLeaves) entries.leave(at, x, value_of(level, sign, base));
+    return hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), hn::Or(level, hn::ShiftRight<24>(sign)));
+  };
+  for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    all_ahead(entries, i, 4 * lanes);
+    Four codes_of;
+    codes_of.a = code_of(i);
+    codes_of.b = code_of(i + lanes);
+    codes_of.c = code_of(i + 2 * lanes);
+    codes_of.d = code_of(i + 3 * lanes);
+    store_bytes(codes_of, codes + i);
+  }
+  entries.end(count);
+  return hn::GetLane(hn::MinOfLanes(d, least)) < ((base + 1) << 23) - 1;
+}
+
 #if HWY_TARGET == HWY_AVX2
 // Fields are packed first: what follows is then done for 32 entries at a time.
 template <class Draw>
@@ -27,7 +67,7 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
   const Word sign_bit = hn::Set(d, 0x80000000U);
   const Word one = hn::Set(d, 1);
   Word least = hn::Set(d, ~0U);  // of magnitudes less 1, where zero is the largest
-  const auto field_of = [&](Word bits) HWY_ATTR {
+  const auto field_of = [&](Word bits) LACONIC_INLINED {
     const Word magnitude = hn::AndNot(sign_bit, bits);
     least = hn::Min(least, hn::Sub(magnitude, one));
     return hn::ShiftRight<23>(hn::Add(magnitude, draw.mantissa(draw.next(bits))));
@@ -35,6 +75,8 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
   const __m256i low = _mm256_set1_epi8(static_cast<char>(base));
   const __m256i most = _mm256_set1_epi8(127), top = _mm256_set1_epi8(static_cast<char>(0x80));
   for (std::size_t i = 0; i < count; i += 32) {
+    hwy::Prefetch(x + i + kWindow);  // of the next window: this one was looked at already
+    hwy::Prefetch(x + i + kWindow + 16);
     const Four bits = load_four(x + i);
     const __m256i field =
         pack_bytes({field_of(bits.a), field_of(bits.b), field_of(bits.c), field_of(bits.d)});
@@ -51,27 +93,7 @@ HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std
 template <class Draw>
 HWY_INLINE bool encode8_groups(const float* x, std::size_t count, Draw draw, std::uint32_t base,
                                std::uint8_t* codes) {
-  const U32 d;
-  const I32 di;  // magnitudes fit in 31 bits, so the cheaper signed compare serves
-  const auto lowest = hn::Set(di, static_cast<std::int32_t>((base + 1) << 23));
-  const Word sign_bit = hn::Set(d, 0x80000000U);
-  const Word base_field = hn::Set(d, base), highest = hn::Set(d, base + 127);
-  Word any_below = hn::Zero(d);
-  const auto code_of = [&](Word bits) HWY_ATTR {
-    const Word magnitude = hn::AndNot(sign_bit, bits);
-    const auto below = hn::RebindMask(d, hn::Lt(hn::BitCast(di, magnitude), lowest));
-    any_below = hn::Or(any_below, hn::IfThenElseZero(below, magnitude));
-    const Word field =
-        hn::Min(hn::ShiftRight<23>(hn::Add(magnitude, draw.mantissa(draw.next(bits)))), highest);
-    const Word level = hn::Sub(hn::Max(field, base_field), base_field);
-    const Word sign = hn::ShiftRight<24>(hn::And(bits, sign_bit));
-    return hn::Or(level, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), sign));
-  };
-  for (std::size_t i = 0; i < count; i += 4 * hn::Lanes(d)) {
-    const Four bits = load_four(x + i);
-    store_bytes({code_of(bits.a), code_of(bits.b), code_of(bits.c), code_of(bits.d)}, codes + i);
-  }
-  return !hn::AllTrue(d, hn::Eq(any_below, hn::Zero(d)));
+  return encode8_by(PlainLanes(x, kWindow), count, draw, base, codes);
 }
 #endif
 
@@ -89,19 +111,31 @@ bool encode8_given(const float* x, std::size_t count, const GroupDraws& draws, s
   return encode8_groups(x, count, Given{draws.values, draws.stratified}, base, codes);
 }
 
+bool mixed8_hashed(const Mixed& block, std::uint32_t first, const Draws& draws, std::uint32_t base,
+                   std::uint8_t* codes) {
+  return with_mixed(block, [&](auto entries) HWY_ATTR {
+    return with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+      return encode8_by(entries, block.count, drawn, base, codes);
+    });
+  });
+}
+bool mixed8_nearest(const Mixed& block, std::uint32_t base, std::uint8_t* codes) {
+  return with_mixed(block, [&](auto entries) HWY_ATTR {
+    return encode8_by(entries, block.count, Constant{(1U << 22) - 1}, base, codes);
+  });
+}
+
 void add8_groups(const std::uint8_t* codes, std::size_t count, std::uint32_t base, float weight,
                  float* y) {
   const U32 d;
   const F32 df;
-  const Word base_field = hn::Set(d, base), low7 = hn::Set(d, 127);
+  const Word low7 = hn::Set(d, 127);
   const auto w = hn::Set(df, weight);
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     if (i % 16 == 0) hwy::Prefetch(y + i + 512);  // guesses of the processor end with a page
     const Word code = hn::PromoteTo(d, hn::LoadU(Bytes(), codes + i));
-    const Word level = hn::And(code, low7);
     const Word sign = hn::ShiftLeft<31>(hn::ShiftRight<7>(code));
-    const Word bits = hn::Or(hn::ShiftLeft<23>(hn::Add(level, base_field)), sign);
-    const auto value = hn::BitCast(df, hn::IfThenZeroElse(hn::Eq(level, hn::Zero(d)), bits));
+    const auto value = value_of(hn::And(code, low7), sign, base);
     hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::Mul(w, value)), df, y + i);
   }
 }
@@ -116,6 +150,8 @@ namespace {
 HWY_EXPORT(encode8_hashed);
 HWY_EXPORT(encode8_nearest);
 HWY_EXPORT(encode8_given);
+HWY_EXPORT(mixed8_hashed);
+HWY_EXPORT(mixed8_nearest);
 HWY_EXPORT(add8_groups);
 
 // Returns whether an entry lies below the window.
@@ -179,6 +215,23 @@ void natural8_encode(std::span<const float> x, Rounding rounding, const Draws& d
     const bool up = reaches_lowest(x[i], base, rounding, draws, first + i);
     codes[i] = static_cast<std::uint8_t>(up ? (std::signbit(x[i]) ? 0x81 : 0x01) : 0);
   }
+}
+
+bool natural8_encode_mixed(const Mixed& block, Rounding rounding, const Draws& draws,
+                           std::uint64_t first, unsigned top, std::uint8_t* codes) {
+  if (first >> 32 != (first + block.count) >> 32) return false;  // draws of two keys: rare
+  const Draws high = draws.fork(first >> 32);
+  bool below = false;
+  in_mixed_groups(
+      block,
+      [&](std::size_t from, const Mixed& some, std::uint8_t* codes) {
+        const auto low = static_cast<std::uint32_t>(first + from);
+        below |= rounding == Rounding::nearest
+                     ? HWY_DYNAMIC_DISPATCH(mixed8_nearest)(some, top - 127, codes)
+                     : HWY_DYNAMIC_DISPATCH(mixed8_hashed)(some, low, high, top - 127, codes);
+      },
+      Out<std::uint8_t>{codes});
+  return !below;
 }
 
 void natural8_add(const std::uint8_t* codes, unsigned top, float weight, std::span<float> y) {

@@ -6,6 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -75,6 +76,21 @@ void add_signs_run(const std::uint8_t* signs, std::size_t count, float scale, fl
 }
 #endif
 
+void leave_signs_run(const Mixed& block, float scale) {
+  const Values plus = set(scale), minus = set(-scale), zero = hn::Zero(F32());
+  const std::size_t lanes = hn::Lanes(F32());
+  with_mixed(block, [&](auto entries) HWY_ATTR {
+    for (std::size_t i = 0; i < block.count; i += 16) {
+      entries.ahead(i);
+      for (std::size_t at = i; at < i + 16; at += lanes) {
+        const Values x = entries.x(at);
+        entries.leave(at, x, hn::IfThenElse(hn::Lt(x, zero), minus, plus));
+      }
+    }
+    entries.end(block.count);
+  });
+}
+
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -84,6 +100,7 @@ namespace {
 
 HWY_EXPORT(pack_signs_run);
 HWY_EXPORT(add_signs_run);
+HWY_EXPORT(leave_signs_run);
 
 }  // namespace
 
@@ -94,6 +111,12 @@ void pack_signs(std::span<const float> x, std::uint8_t* signs) {
         HWY_DYNAMIC_DISPATCH(pack_signs_run)(x, count, signs);
       },
       In<float>{x.data()}, Out<Bit>{signs});
+}
+
+void leave_signs(const Mixed& block, float scale) {
+  in_mixed_groups(block, [&](std::size_t, const Mixed& some) {
+    HWY_DYNAMIC_DISPATCH(leave_signs_run)(some, scale);
+  });
 }
 
 void add_signs(const std::uint8_t* signs, float scale, float weight, std::span<float> y) {

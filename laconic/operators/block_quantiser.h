@@ -21,6 +21,18 @@ inline void leave_of(const Quantiser& quantiser, const PlaneViews& planes, std::
   kernels::leave(c, x.data(), decoded, x.size(), streams, left);
 }
 
+// Encodes what `block` mixes, at most kBlock entries, by encode(x), which says whether it could,
+// and writes what is left: as sweeps of their own.
+template <class Encode>
+bool encode_then_leave(const Quantiser& quantiser, const kernels::Mixed& block, std::size_t from,
+                       const PlaneSpans& planes, Encode encode) {
+  float x[kBlock];
+  block.x(x);
+  if (!encode(std::span<const float>(x, block.count))) return false;
+  leave_of(quantiser, views(planes), from, block.c, {x, block.count}, block.streams, block.left);
+  return true;
+}
+
 class BlockQuantiser : public Quantiser {
  public:
   // Fills the symbols of the entries x, at most kBlock of them, from entry `from` on, a multiple of
@@ -32,11 +44,9 @@ class BlockQuantiser : public Quantiser {
   // there is one.
   virtual bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                             const Keys& keys) const {
-    float x[kBlock];
-    block.x(x);
-    if (!encode_block({x, block.count}, from, planes, keys)) return false;
-    leave_of(*this, views(planes), from, block.c, {x, block.count}, block.streams, block.left);
-    return true;
+    return encode_then_leave(*this, block, from, planes, [&](std::span<const float> x) {
+      return encode_block(x, from, planes, keys);
+    });
   }
 
   const BlockQuantiser* blockwise() const final { return this; }

@@ -110,6 +110,23 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
                });
     return finite;
   }
+
+  // Mixed once, then bucket by bucket while it is in the first-level cache.
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const SweepQuantiser& inner = *inner_->sweeping();
+    float x[kBlock];
+    block.x(x);
+    const kernels::Mixed mixed = block.again(x);
+    bool finite = true;
+    in_buckets(from, block.count, planes,
+               [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
+                 const kernels::Mixed some = mixed.part(begin - from, count);
+                 finite = finite && inner.encode_few_mixed({some.fresh, count}, some, part,
+                                                           keys.at(keys.first + begin));
+               });
+    return finite;
+  }
 };
 
 const RegisterStage bucket{{

@@ -21,7 +21,7 @@ class Dithering : public TwoPassQuantiser {
   }
 
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
-    return norm_ == "inf" ? largest_of(x) : kernels::measure_block(x);
+    return norm_ == "inf" ? largest_of(x) : norm_ == "1" ? magnitudes_of(x) : squares_of(x);
   }
 
   void begin(const kernels::Measures& all, std::size_t, const PlaneSpans& planes) const override {
@@ -37,6 +37,13 @@ class Dithering : public TwoPassQuantiser {
       std::fill_n(levels, x.size(), std::int8_t{0});
     else
       kernels::to_powers(x, norm, s_, keys.draws(), keys.first + from, levels);
+  }
+
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const float norm = load_scale(planes[0]);
+    return norm != 0 && kernels::to_powers_mixed(block, norm, s_, keys.draws(), keys.first + from,
+                                                 levels_of(planes, 1).small + from);
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {

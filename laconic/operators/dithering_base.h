@@ -32,6 +32,14 @@ class LinearDithering : public TwoPassQuantiser {
                          keys.first + from, levels);
   }
 
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const float norm = load_scale(planes[0]);
+    return norm != 0 && kernels::to_levels_mixed(
+                            block, scale(norm), steps_, kernels::Rounding::stochastic, keys.draws(),
+                            keys.first + from, levels_of(planes, 1).from(from));
+  }
+
   void check(const PlaneViews& planes, std::size_t) const override {
     check_scale(planes[0], name());
   }

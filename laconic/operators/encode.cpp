@@ -57,6 +57,14 @@ class Mixing : public Sweeps {
     return buffer;
   }
 
+  bool mixes_and_leaves() const override { return scale_ == 1 && source_.mixes_and_leaves(); }
+  void open(std::size_t from, std::size_t count, MixedBlock& block) const override {
+    source_.open(from, count, block);
+  }
+  void close(std::size_t from, const MixedBlock& block) const override {
+    source_.close(from, block);
+  }
+
   void done(std::size_t from, std::span<const float> x) const override {
     if (source_.left.empty()) return;
     float buffer[kBlock];

@@ -170,10 +170,14 @@ class Grid : public SweepQuantiser {
     const auto quantise = [&](float step) {
       const auto blocks = scratch.spreads.reset((sweeps.size() + kBlock - 1) / kBlock);
       store(planes[0].data(), step);
-      sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
-        blocks[from / kBlock] = to_levels(x, step, keys, from, levels);
-        sweeps.done(from, x);
-      });
+      sweeps.encode_each(
+          scratch.pool,
+          [&](std::size_t from, std::span<const float> x) {
+            blocks[from / kBlock] = to_levels(x, step, keys, from, levels);
+          },
+          [&](std::size_t from, const kernels::Mixed& block) {
+            blocks[from / kBlock] = to_levels_mixed(block, step, keys, from, planes);
+          });
       Trial trial{step};
       for (const kernels::Spreads& block : blocks) {
         trial.sums.variance += block.variance;
@@ -232,8 +236,7 @@ class Grid : public SweepQuantiser {
 
   void add(const PlaneViews& planes, std::size_t from, float weight,
            std::span<float> y) const override {
-    const kernels::Unit unit{load_scale(planes[0]), std::numeric_limits<float>::max()};
-    kernels::add_levels(levels_of(planes, 1).from(from), unit, weight, y);
+    kernels::add_levels(levels_of(planes, 1).from(from), unit_of(load_scale(planes[0])), weight, y);
   }
 
   Traits traits(std::size_t) const override {
@@ -250,6 +253,23 @@ class Grid : public SweepQuantiser {
     return kernels::to_levels_and_spread(x, {step, 1}, most_at(step), keys.draws(),
                                          keys.first + from, levels.from(from));
   }
+
+  kernels::Spreads to_levels_mixed(const kernels::Mixed& block, float step, const Keys& keys,
+                                   std::size_t from, const PlaneSpans& planes) const {
+    const kernels::LevelSpan levels = levels_of(planes, 1);
+    if (const auto sums =
+            kernels::to_levels_and_spread_mixed(block, {step, 1}, unit_of(step), most_at(step),
+                                                keys.draws(), keys.first + from, levels.from(from)))
+      return *sums;
+    kernels::Spreads sums;
+    encode_then_leave(*this, block, from, planes, [&](std::span<const float> x) {
+      sums = to_levels(x, step, keys, from, levels);
+      return true;
+    });
+    return sums;
+  }
+
+  static kernels::Unit unit_of(float step) { return {step, std::numeric_limits<float>::max()}; }
 
   // As many steps as surely make a finite float.
   static std::int32_t most_at(float step) {

@@ -28,6 +28,17 @@ class Fp16 : public BlockQuantiser {
     return true;
   }
 
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys&) const override {
+    float x[kBlock];
+    block.x(x);
+    const unsigned top = kernels::fp16_top({x, block.count});
+    planes[0][from / kBlock] = static_cast<std::uint8_t>(top);
+    if (top == 255) return false;
+    kernels::fp16_encode_mixed(block.again(x), top, planes[1].data() + 2 * from);
+    return true;
+  }
+
   // Halves beyond what their top allows are read as its limit: every one is finite.
   void check(const PlaneViews& planes, std::size_t) const override {
     for (const unsigned top : planes[0])
@@ -57,6 +68,11 @@ class Bf16 : public BlockQuantiser {
   bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                     const Keys&) const override {
     return kernels::bf16_encode(x, planes[0].data() + 2 * from);
+  }
+
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys&) const override {
+    return kernels::bf16_encode_mixed(block, planes[0].data() + 2 * from);
   }
 
   // Every one stands for a finite value: NaN and Inf are read as the largest.

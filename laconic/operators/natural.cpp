@@ -88,6 +88,18 @@ class Natural8 : public BlockQuantiser {
     return true;
   }
 
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    float x[kBlock];
+    block.x(x);
+    const unsigned top = kernels::natural_window({x, block.count});
+    planes[0][from / kWindow] = static_cast<std::uint8_t>(top);
+    if (top == 255) return false;
+    return kernels::natural8_encode_mixed(block.again(x), rounding_, keys.draws(),
+                                          keys.first + from, top, planes[1].data() + from) ||
+           BlockQuantiser::encode_mixed(block, from, planes, keys);
+  }
+
   void check(const PlaneViews& planes, std::size_t) const override {
     for (const std::uint8_t top : planes[0])
       if (top < 127 || top > 254)

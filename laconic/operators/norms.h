@@ -26,6 +26,16 @@ inline kernels::Measures largest_of(std::span<const float> x) {
   return {.largest = kernels::largest_magnitude(x)};
 }
 
+// |x|^2 or |x|_1 of a block alone, in one pass over it: a sum of finite floats is finite.
+inline kernels::Measures squares_of(std::span<const float> x) {
+  const double sum = kernels::sum_of_squares(x);
+  return {.largest = std::isfinite(sum) ? 0 : kernels::kInfinity, .squares = sum};
+}
+inline kernels::Measures magnitudes_of(std::span<const float> x) {
+  const double sum = kernels::sum_of_magnitudes(x);
+  return {.largest = std::isfinite(sum) ? 0 : kernels::kInfinity, .magnitudes = sum};
+}
+
 inline float max_norm(const kernels::Measures& all) { return std::bit_cast<float>(all.largest); }
 inline float l2_norm(const kernels::Measures& all) { return to_norm(std::sqrt(all.squares)); }
 inline float l1_norm(const kernels::Measures& all) { return to_norm(all.magnitudes); }

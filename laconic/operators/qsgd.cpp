@@ -30,7 +30,7 @@ class Qsgd : public LinearDithering {
   }
 
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
-    return max_ ? largest_of(x) : kernels::measure_block(x);
+    return max_ ? largest_of(x) : squares_of(x);
   }
 
  protected:

@@ -22,8 +22,7 @@ class Sign : public TwoPassQuantiser {
   kernels::Measures look(std::span<const float> x, std::size_t from,
                          const PlaneSpans& planes) const override {
     kernels::pack_signs(x, planes[1].data() + from / 8);
-    const double sum = kernels::sum_of_magnitudes(x);
-    return {.largest = std::isfinite(sum) ? 0 : kernels::kInfinity, .magnitudes = sum};
+    return magnitudes_of(x);
   }
   void begin(const kernels::Measures& all, std::size_t count,
              const PlaneSpans& planes) const override {
@@ -31,6 +30,11 @@ class Sign : public TwoPassQuantiser {
   }
   void encode_block(std::span<const float>, std::size_t, const PlaneSpans&,
                     const Keys&) const override {}
+  bool encode_mixed(const kernels::Mixed& block, std::size_t, const PlaneSpans& planes,
+                    const Keys&) const override {
+    kernels::leave_signs(block, load_scale(planes[0]));
+    return true;
+  }
 
   void check(const PlaneViews& planes, std::size_t) const override {
     check_scale(planes[0], "sign");

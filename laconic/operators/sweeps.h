@@ -3,7 +3,9 @@
 #pragma once
 
 #include "laconic/kernels/reduce.h"
+#include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/blocks.h"
+#include "laconic/operators/source.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
@@ -18,6 +20,10 @@ class Sweeps {
   virtual const float* load(std::size_t from, std::size_t count, float* buffer) const = 0;
   // Called for every block x after it was encoded: the last call counts.
   virtual void done(std::size_t /*from*/, std::span<const float> /*x*/) const {}
+  // Whether `open` and `close`, as those of a Source, may stand for `load` and `done`.
+  virtual bool mixes_and_leaves() const { return false; }
+  virtual void open(std::size_t /*from*/, std::size_t /*count*/, MixedBlock& /*block*/) const {}
+  virtual void close(std::size_t /*from*/, const MixedBlock& /*block*/) const {}
 
   // Calls use(from, x) for every block, on all threads.
   template <class Use>
@@ -25,6 +31,23 @@ class Sweeps {
     each_block(size_, pool, [&](std::size_t from, std::size_t count) {
       float buffer[kBlock];
       use(from, std::span<const float>(load(from, count, buffer), count));
+    });
+  }
+
+  // Every block is encoded, and what is left of it written: by encode(from, x), or by
+  // encode_mixed(from, block), which does both.
+  template <class Encode, class EncodeMixed>
+  void encode_each(Pool& pool, Encode encode, EncodeMixed encode_mixed) const {
+    if (!mixes_and_leaves())
+      return each(pool, [&](std::size_t from, std::span<const float> x) {
+        encode(from, x);
+        done(from, x);
+      });
+    each_block(size_, pool, [&](std::size_t from, std::size_t count) {
+      MixedBlock block;
+      open(from, count, block);
+      encode_mixed(from, block.mixed);
+      close(from, block);
     });
   }
 
@@ -40,6 +63,13 @@ class SweepQuantiser : public Quantiser {
   // The same for 1 to kBlock entries.
   virtual bool encode_few(std::span<const float> x, const PlaneSpans& planes,
                           const Keys& keys) const = 0;
+  // The same for x that `block` has mixed already (Mixed::again), writing block.left too.
+  virtual bool encode_few_mixed(std::span<const float> x, const kernels::Mixed& block,
+                                const PlaneSpans& planes, const Keys& keys) const {
+    if (!encode_few(x, planes, keys)) return false;
+    leave_of(*this, views(planes), 0, block.c, x, block.streams, block.left);
+    return true;
+  }
 
   const SweepQuantiser* sweeping() const final { return this; }
 
@@ -68,6 +98,12 @@ class TwoPassQuantiser : public SweepQuantiser {
   // The second pass. Threads may look at and encode distinct blocks.
   virtual void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                             const Keys& keys) const = 0;
+  // The same for what `block` mixes, writing block.left too in one sweep. Returns false where it
+  // cannot: symbols and left are then undefined.
+  virtual bool encode_mixed(const kernels::Mixed& /*block*/, std::size_t /*from*/,
+                            const PlaneSpans& /*planes*/, const Keys& /*keys*/) const {
+    return false;
+  }
 
   bool encode_swept(const Sweeps& sweeps, const PlaneSpans& planes, const Keys& keys,
                     StageScratch& scratch) const final {
@@ -79,20 +115,44 @@ class TwoPassQuantiser : public SweepQuantiser {
     for (std::size_t i = 1; i < blocks.size(); ++i) all.join(blocks[i]);
     if (all.largest >= kernels::kInfinity) return false;
     begin(all, sweeps.size(), planes);
-    sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
-      encode_block(x, from, planes, keys);
-      sweeps.done(from, x);
-    });
+    sweeps.encode_each(
+        scratch.pool,
+        [&](std::size_t from, std::span<const float> x) { encode_block(x, from, planes, keys); },
+        [&](std::size_t from, const kernels::Mixed& block) {
+          encode_and_leave(block, from, planes, keys);
+        });
     return true;
   }
 
   bool encode_few(std::span<const float> x, const PlaneSpans& planes,
                   const Keys& keys) const final {
+    if (!begin_few(x, planes)) return false;
+    encode_block(x, 0, planes, keys);
+    return true;
+  }
+
+  bool encode_few_mixed(std::span<const float> x, const kernels::Mixed& block,
+                        const PlaneSpans& planes, const Keys& keys) const final {
+    if (!begin_few(x, planes)) return false;
+    encode_and_leave(block, 0, planes, keys);
+    return true;
+  }
+
+ private:
+  bool begin_few(std::span<const float> x, const PlaneSpans& planes) const {
     const kernels::Measures all = look(x, 0, planes);
     if (all.largest >= kernels::kInfinity) return false;
     begin(all, x.size(), planes);
-    encode_block(x, 0, planes, keys);
     return true;
+  }
+
+  void encode_and_leave(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                        const Keys& keys) const {
+    if (encode_mixed(block, from, planes, keys)) return;
+    encode_then_leave(*this, block, from, planes, [&](std::span<const float> x) {
+      encode_block(x, from, planes, keys);
+      return true;
+    });
   }
 };
 

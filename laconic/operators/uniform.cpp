@@ -29,6 +29,18 @@ class Uniform : public TwoPassQuantiser {
     return {.unbiased = true, .random = true, .stratified = true, .omega = error, .delta = delta};
   }
 
+  // Packs what make(codes) puts into `count` bytes for the entries from `from` on, if it says that
+  // it did. Codes of 8 bits are made where they stay.
+  template <class Make>
+  bool pack(const PlaneSpans& planes, std::size_t from, std::size_t count, Make make) const {
+    std::uint8_t* packed = planes[1].data() + from / 8 * bits_;
+    if (bits_ == 8) return make(packed);
+    std::uint8_t codes[kCodePiece];
+    if (!make(codes)) return false;
+    pack_bytes(codes, count, bits_, packed);
+    return true;
+  }
+
   unsigned bits_;
   Rounding rounding_;
 };
@@ -55,12 +67,22 @@ class MinMax : public Uniform {
   void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
     const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
-    std::uint8_t codes[kCodePiece];
-    if (low == high)
-      std::fill_n(codes, x.size(), std::uint8_t{0});
-    else
-      kernels::to_codes(x, low, high, bits_, rounding_, keys.draws(), keys.first + from, codes);
-    pack_bytes(codes, x.size(), bits_, planes[1].data() + from / 8 * bits_);
+    pack(planes, from, x.size(), [&](std::uint8_t* codes) {
+      if (low == high)
+        std::fill_n(codes, x.size(), std::uint8_t{0});
+      else
+        kernels::to_codes(x, low, high, bits_, rounding_, keys.draws(), keys.first + from, codes);
+      return true;
+    });
+  }
+
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const float low = load<float>(planes[0].data()), high = load<float>(planes[0].data() + 4);
+    return low != high && pack(planes, from, block.count, [&](std::uint8_t* codes) {
+             return kernels::to_codes_mixed(block, low, high, bits_, rounding_, keys.draws(),
+                                            keys.first + from, codes);
+           });
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
@@ -107,20 +129,35 @@ class AbsMax : public Uniform {
   void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
     const float m = load_scale(planes[0]);
-    const auto zero = static_cast<std::uint8_t>(half());
-    std::uint8_t codes[kCodePiece];
-    if (m == 0) {
-      std::fill_n(codes, x.size(), zero);
-    } else if (bits_ == 1) {
-      kernels::to_codes(x, -m, m, 1, rounding_, keys.draws(), keys.first + from, codes);
-    } else {
-      std::int8_t levels[kCodePiece];
-      kernels::to_levels(x, scale(m), half(), rounding_, keys.draws(), keys.first + from,
-                         {.small = levels});
-      for (std::size_t i = 0; i < x.size(); ++i)
-        codes[i] = static_cast<std::uint8_t>(levels[i] + zero);
-    }
-    pack_bytes(codes, x.size(), bits_, planes[1].data() + from / 8 * bits_);
+    pack(planes, from, x.size(), [&](std::uint8_t* codes) {
+      if (m == 0) {
+        std::fill_n(codes, x.size(), static_cast<std::uint8_t>(half()));
+      } else if (bits_ == 1) {
+        kernels::to_codes(x, -m, m, 1, rounding_, keys.draws(), keys.first + from, codes);
+      } else {
+        std::int8_t levels[kCodePiece];
+        kernels::to_levels(x, scale(m), half(), rounding_, keys.draws(), keys.first + from,
+                           {.small = levels});
+        to_codes(levels, x.size(), codes);
+      }
+      return true;
+    });
+  }
+
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    const float m = load_scale(planes[0]);
+    return m != 0 && pack(planes, from, block.count, [&](std::uint8_t* codes) {
+             if (bits_ == 1)
+               return kernels::to_codes_mixed(block, -m, m, 1, rounding_, keys.draws(),
+                                              keys.first + from, codes);
+             std::int8_t levels[kCodePiece];
+             if (!kernels::to_levels_mixed(block, scale(m), half(), rounding_, keys.draws(),
+                                           keys.first + from, {.small = levels}))
+               return false;
+             to_codes(levels, block.count, codes);
+             return true;
+           });
   }
 
   void check(const PlaneViews& planes, std::size_t count) const override {
@@ -166,6 +203,11 @@ class AbsMax : public Uniform {
   }
 
  private:
+  // Levels from -half to half as codes from 0 on.
+  void to_codes(const std::int8_t* levels, std::size_t count, std::uint8_t* codes) const {
+    const auto zero = static_cast<std::uint8_t>(half());
+    for (std::size_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint8_t>(levels[i] + zero);
+  }
   std::int32_t half() const { return bits_ == 1 ? 0 : (1 << (bits_ - 1)) - 1; }
   kernels::Scale scale(float m) const { return {m, static_cast<float>(half())}; }
 };

@@ -6,7 +6,11 @@
 #include <cstring>
 #include <limits>
 
+#include "laconic/kernels/codes.h"
+#include "laconic/kernels/half.h"
+#include "laconic/kernels/levels.h"
 #include "laconic/kernels/natural.h"
+#include "laconic/kernels/signs.h"
 #include "laconic/kernels/stream.h"
 #include "tests/support.h"
 
@@ -18,15 +22,16 @@ using kernels::Rounding;
 
 const Key kKey = make_keys(3, 1, 4).own;
 
-// The arrays of a block, with `left` at a multiple of 16 bytes.
+// The arrays of a block, with `left` so many times 16 bytes past a line.
 struct Arrays {
-  explicit Arrays(std::size_t count) : fresh(gaussian(count)), kept(count), memory(count + 3) {
+  explicit Arrays(std::size_t count) : fresh(gaussian(count)), kept(count), memory(count + 32) {
     for (std::size_t i = 0; i < count; ++i)
       kept[i] = i % 7 == 0 ? -0.7F * fresh[i] : fresh[count - 1 - i] / 3;
   }
-  kernels::Mixed block(bool streams) {
+  kernels::Mixed block(bool streams, std::size_t past = 1) {
     float* left = memory.data();
-    while (reinterpret_cast<std::uintptr_t>(left) % 16 != 0) ++left;
+    while (reinterpret_cast<std::uintptr_t>(left) % 64 != 0) ++left;
+    left += 4 * past;
     return {fresh.size(), fresh.data(), kept.data(), 0.7F, 1, 0.9F, left, streams};
   }
 
@@ -93,6 +98,191 @@ TEST(Mixed, NaturalLeavesToOthersWhatIsNotFiniteOrOfTwoKeys) {
   Bytes e(100), s(13);
   EXPECT_FALSE(kernels::natural_encode_mixed(arrays.block(false), Rounding::stochastic, kKey,
                                              (std::uint64_t{1} << 32) - 5, e.data(), s.data()));
+}
+
+// encode_mixed(block, codes) against encode(x, codes), which is to be added by add(codes, y), and a
+// plain loop. Both codes have `bytes` bytes for each entry, at least one.
+template <class Encode, class Add, class EncodeMixed>
+void expect_sweeps_one_by_one(std::size_t bytes, Encode encode, Add add, EncodeMixed encode_mixed) {
+  for (const std::size_t count : {1, 15, 63, 64, 65, 4096}) {
+    Arrays arrays(count);
+    std::vector<float> x(count), left(count);
+    arrays.block(false).x(x.data());
+    Bytes codes(bytes * count, 7);
+    encode(std::span<const float>(x), codes.data());
+    add(codes.data(), std::span(left));
+    for (std::size_t i = 0; i < count; ++i) left[i] = 0.9F * (x[i] - left[i]);
+    on_every_cpu([&](const std::string&) {
+      for (const std::size_t past : {0, 1, 2, 3})
+        for (const bool streams : {false, true})
+          for (const bool again : {false, true}) {
+            Bytes mixed(codes.size(), 7);
+            std::ranges::fill(arrays.memory, -9.0F);
+            const kernels::Mixed block = arrays.block(streams, past);
+            ASSERT_TRUE(encode_mixed(again ? block.again(x.data()) : block, mixed.data()));
+            kernels::end_stream();
+            ASSERT_EQ(mixed, codes) << count;
+            ASSERT_TRUE(same_bits(left, block.left)) << count << ' ' << past << ' ' << streams;
+            ASSERT_TRUE(block.left == arrays.memory.data() || block.left[-1] == -9);
+            ASSERT_EQ(block.left[count], -9);
+          }
+    });
+  }
+}
+
+const Draws kSome[] = {kKey, make_keys(3, 1, 4, 8).draws()};
+
+TEST(Mixed, LevelsEqualMixingEncodingAndLeaving) {
+  for (const Draws& draws : kSome)
+    for (const Rounding rounding : {Rounding::stochastic, Rounding::nearest})
+      for (const float steps : {1.0F, 7.0F, 1000.0F}) {
+        const kernels::Scale scale{3, steps};
+        const auto most = static_cast<std::int32_t>(steps);
+        std::vector<std::int32_t> wide(4096), other(4096);
+        const auto span = [](std::uint8_t* codes, std::vector<std::int32_t>& wide) {
+          return kernels::LevelSpan{reinterpret_cast<std::int8_t*>(codes), wide.data()};
+        };
+        expect_sweeps_one_by_one(
+            1,
+            [&](std::span<const float> x, std::uint8_t* codes) {
+              kernels::to_levels(x, scale, most, rounding, draws, 99, span(codes, wide));
+            },
+            [&](std::uint8_t* codes, std::span<float> y) {
+              kernels::add_levels(span(codes, wide), kernels::unit_of(scale), 1, y);
+            },
+            [&](const kernels::Mixed& block, std::uint8_t* codes) {
+              other = wide;
+              const bool done = kernels::to_levels_mixed(block, scale, most, rounding, draws, 99,
+                                                         span(codes, other));
+              return done && other == wide;
+            });
+      }
+}
+
+TEST(Mixed, LevelsAndTheirSpreadEqualMixingEncodingAndLeaving) {
+  for (const Draws& draws : kSome) {
+    const kernels::Scale scale{0.01F, 1};
+    const kernels::Unit unit{0.01F, std::numeric_limits<float>::max()};
+    std::vector<std::int32_t> wide(4096);
+    const auto span = [&](std::uint8_t* codes) {
+      return kernels::LevelSpan{reinterpret_cast<std::int8_t*>(codes), wide.data()};
+    };
+    kernels::Spreads sums;
+    expect_sweeps_one_by_one(
+        1,
+        [&](std::span<const float> x, std::uint8_t* codes) {
+          sums = kernels::to_levels_and_spread(x, scale, 1 << 30, draws, 99, span(codes));
+        },
+        [&](std::uint8_t* codes, std::span<float> y) {
+          kernels::add_levels(span(codes), unit, 1, y);
+        },
+        [&](const kernels::Mixed& block, std::uint8_t* codes) {
+          const auto mixed = kernels::to_levels_and_spread_mixed(block, scale, unit, 1 << 30, draws,
+                                                                 99, span(codes));
+          return mixed && mixed->variance == sums.variance && mixed->squares == sums.squares;
+        });
+  }
+}
+
+TEST(Mixed, PowersEqualMixingEncodingAndLeaving) {
+  const auto levels = [](std::uint8_t* codes) { return reinterpret_cast<std::int8_t*>(codes); };
+  for (const Draws& draws : kSome)
+    for (const int s : {1, 5, 127})
+      expect_sweeps_one_by_one(
+          1,
+          [&](std::span<const float> x, std::uint8_t* codes) {
+            kernels::to_powers(x, 3, s, draws, 99, levels(codes));
+          },
+          [&](std::uint8_t* codes, std::span<float> y) {
+            kernels::add_powers(levels(codes), 3, s, 1, y);
+          },
+          [&](const kernels::Mixed& block, std::uint8_t* codes) {
+            return kernels::to_powers_mixed(block, 3, s, draws, 99, levels(codes));
+          });
+}
+
+TEST(Mixed, CodesEqualMixingEncodingAndLeaving) {
+  for (const Draws& draws : kSome)
+    for (const Rounding rounding : {Rounding::stochastic, Rounding::nearest})
+      for (const unsigned bits : {1U, 4U, 8U})
+        expect_sweeps_one_by_one(
+            1,
+            [&](std::span<const float> x, std::uint8_t* codes) {
+              kernels::to_codes(x, -3, 2, bits, rounding, draws, 99, codes);
+            },
+            [&](std::uint8_t* codes, std::span<float> y) {
+              kernels::add_codes(codes, -3, 2, bits, 1, y);
+            },
+            [&](const kernels::Mixed& block, std::uint8_t* codes) {
+              return kernels::to_codes_mixed(block, -3, 2, bits, rounding, draws, 99, codes);
+            });
+}
+
+TEST(Mixed, SignsAreLeftAsOthersDecodeThem) {
+  expect_sweeps_one_by_one(
+      1, [](std::span<const float> x, std::uint8_t* codes) { kernels::pack_signs(x, codes); },
+      [](std::uint8_t* codes, std::span<float> y) { kernels::add_signs(codes, 0.7F, 1, y); },
+      [](const kernels::Mixed& block, std::uint8_t* codes) {
+        std::vector<float> x(block.count);
+        block.x(x.data());
+        kernels::pack_signs(x, codes);
+        kernels::leave_signs(block, 0.7F);
+        return true;
+      });
+}
+
+TEST(Mixed, HalvesEqualMixingEncodingAndLeaving) {
+  expect_sweeps_one_by_one(
+      2, [](std::span<const float> x, std::uint8_t* codes) { kernels::bf16_encode(x, codes); },
+      [](std::uint8_t* codes, std::span<float> y) { kernels::bf16_add(codes, 1, y); },
+      [](const kernels::Mixed& block, std::uint8_t* codes) {
+        return kernels::bf16_encode_mixed(block, codes);
+      });
+  for (const unsigned top : {127U, 130U, 254U})
+    for (const std::size_t odd : {0, 1})  // address
+      expect_sweeps_one_by_one(
+          3,
+          [&](std::span<const float> x, std::uint8_t* codes) {
+            kernels::fp16_encode(x, top, codes + odd);
+          },
+          [&](std::uint8_t* codes, std::span<float> y) {
+            kernels::fp16_add(codes + odd, top, 1, y);
+          },
+          [&](const kernels::Mixed& block, std::uint8_t* codes) {
+            kernels::fp16_encode_mixed(block, top, codes + odd);
+            return true;
+          });
+}
+
+TEST(Mixed, Natural8EqualsMixingEncodingAndLeaving) {
+  for (const Draws& draws : kSome)
+    for (const Rounding rounding : {Rounding::stochastic, Rounding::nearest})
+      expect_sweeps_one_by_one(
+          1,
+          [&](std::span<const float> x, std::uint8_t* codes) {
+            kernels::natural8_encode(x, rounding, draws, 99, 131, codes);
+          },
+          [&](std::uint8_t* codes, std::span<float> y) { kernels::natural8_add(codes, 131, 1, y); },
+          [&](const kernels::Mixed& block, std::uint8_t* codes) {
+            return kernels::natural8_encode_mixed(block, rounding, draws, 99, 131, codes);
+          });
+}
+
+TEST(Mixed, OthersDoWhatHasTwoKeysOrALongWayToItsNorm) {
+  Arrays arrays(100);
+  Bytes codes(100);
+  const kernels::LevelSpan levels{reinterpret_cast<std::int8_t*>(codes.data())};
+  const kernels::Mixed block = arrays.block(false);
+  const std::uint64_t crossing = (std::uint64_t{1} << 32) - 5;
+  const Rounding any = Rounding::stochastic;
+  EXPECT_FALSE(kernels::to_levels_mixed(block, {3, 7}, 7, any, kKey, crossing, levels));
+  EXPECT_FALSE(kernels::to_levels_mixed(block, {0x1p-100F, 7}, 7, any, kKey, 0, levels));
+  EXPECT_FALSE(kernels::to_levels_mixed(block, {0x1p100F, 7}, 7, any, kKey, 0, levels));
+  EXPECT_FALSE(kernels::to_powers_mixed(block, 3, 7, kKey, crossing, levels.small));
+  EXPECT_FALSE(kernels::to_codes_mixed(block, -1, 1, 8, any, kKey, crossing, codes.data()));
+  EXPECT_FALSE(kernels::natural8_encode_mixed(block, any, kKey, crossing, 131, codes.data()));
+  arrays.fresh[7] = 1e-30F, arrays.kept[7] = 0;  // below the window
+  EXPECT_FALSE(kernels::natural8_encode_mixed(block, any, kKey, 0, 131 + 30, codes.data()));
 }
 
 }  // namespace

@@ -129,7 +129,9 @@ TEST_P(Sources, ThreadsAndInstructionSetsChangeNothing) {
 // Arrays so long are written past the cache.
 class LongSources : public Sources {};
 INSTANTIATE_TEST_SUITE_P(Some, LongSources,
-                         ::testing::Values("natural", "half", "uniform", "topk:0.01", "sbc:0.01",
+                         ::testing::Values("natural", "natural:8", "half", "half:bf16", "uniform",
+                                           "uniform:3,absmax", "sign", "grid", "dithering:8",
+                                           "bucket+qsgd:4,max", "terngrad", "topk:0.01", "sbc:0.01",
                                            "randomk:0.1", "chunk", "shrink+topk:0.1+terngrad"),
                          name_of_spec);
 

@@ -5,6 +5,7 @@
 
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/huffman.h"
+#include "laconic/kernels/ones.h"
 
 namespace laconic {
 namespace {
@@ -65,22 +66,9 @@ LevelCounts count_levels(const Levels& levels) {
   return counts;
 }
 
-// Eight levels at a time where all are zero.
 std::span<const std::uint32_t> nonzero_of(const Levels& levels, Positions& positions) {
-  const std::int8_t* small = levels.at.small;
-  std::uint32_t* to = positions.reset(levels.count).data();
-  std::size_t number = 0;
-  const auto visit = [&](std::size_t i) {
-    to[number] = static_cast<std::uint32_t>(i);
-    number += small[i] != 0;
-  };
-  std::size_t i = 0;
-  for (; i + 8 <= levels.count; i += 8) {
-    if (load<std::uint64_t>(reinterpret_cast<const std::uint8_t*>(small) + i) == 0) continue;
-    for (std::size_t j = 0; j < 8; ++j) visit(i + j);
-  }
-  for (; i < levels.count; ++i) visit(i);
-  positions.truncate(number);
+  std::uint32_t* to = positions.reset(levels.count + kernels::kSpareOnes).data();
+  positions.truncate(kernels::nonzero_levels(levels.at.small, levels.count, to));
   return positions.view();
 }
 

@@ -74,7 +74,13 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   put_varint(static_cast<std::uint64_t>(nonzero.size()) << kIndexTagBits | index.tag, out);
   index.write(nonzero, space, out);
   BitWriter signs(out);
-  for (const std::uint32_t position : nonzero) signs.put(levels[position] < 0, 1);
+  for (std::size_t i = 0; i < nonzero.size(); i += 32) {
+    const auto some = nonzero.subspan(i, std::min<std::size_t>(32, nonzero.size() - i));
+    std::uint64_t word = 0;
+    for (std::size_t j = 0; j < some.size(); ++j)
+      word |= static_cast<std::uint64_t>(levels[some[j]] < 0) << j;
+    signs.put(word, static_cast<unsigned>(some.size()));
+  }
   signs.finish();
   if (!has_magnitudes(nonzero.size(), levels.most)) return;
   const unsigned bits = shortest(levels, nonzero).bits;

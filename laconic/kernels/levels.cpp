@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "laconic/kernels/mixed-inl.h"
+#include "laconic/kernels/ones-inl.h"
 #include "laconic/kernels/rounding-inl.h"
 #include "laconic/kernels/sums-inl.h"
 
@@ -275,6 +276,31 @@ void add_powers_run(const std::int8_t* levels, std::size_t count, const Powers& 
   }
 }
 
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE std::uint64_t nonzero_word(const std::int8_t* small) {
+  std::uint64_t word = 0;
+  for (std::size_t i = 0; i < 64; ++i) word |= static_cast<std::uint64_t>(small[i] != 0) << i;
+  return word;
+}
+#else
+HWY_INLINE std::uint64_t nonzero_word(const std::int8_t* small) {
+  const hn::CappedTag<std::int8_t, 64> d;
+  std::uint8_t bits[8];
+  for (std::size_t at = 0; at < 64; at += hn::Lanes(d))
+    hn::StoreMaskBits(d, hn::Ne(hn::LoadU(d, small + at), hn::Zero(d)), bits + at / 8);
+  return load<std::uint64_t>(bits);
+}
+#endif
+
+// Four positions at a time are written without asking how many there are.
+std::size_t nonzero_levels_run(const std::int8_t* small, std::size_t count, std::uint32_t* to) {
+  const std::uint32_t* const start = to;
+  for (std::size_t i = 0; i < count; i += 64)
+    if (const std::uint64_t word = nonzero_word(small + i); word != 0)
+      to = put_ones(word, static_cast<std::uint32_t>(i), to);
+  return static_cast<std::size_t>(to - start);
+}
+
 void add_spread_run(const float* x, std::size_t count, float step, double* lanes) {
   const SummandOf df;
   const auto unit = hn::Set(df, step), one = hn::Set(df, 1.0F), whole = hn::Set(df, 0x1p24F);
@@ -304,6 +330,7 @@ HWY_EXPORT(add_levels_run);
 HWY_EXPORT(to_powers_run);
 HWY_EXPORT(mixed_to_powers);
 HWY_EXPORT(add_powers_run);
+HWY_EXPORT(nonzero_levels_run);
 HWY_EXPORT(add_spread_run);
 
 // Calls run(from, part, x) for all of x, times `first`: 1 but for norms that hardly any gradient
@@ -452,17 +479,31 @@ void add_levels(LevelView levels, Unit unit, float weight, std::span<float> y) {
 }
 
 std::uint32_t largest_level(LevelView levels, std::size_t count) {
-  std::int8_t low = 0, high = 0;
+  std::uint8_t most = 0;  // that of kWide is 128
   for (std::size_t i = 0; i < count; ++i) {
-    low = std::min(low, levels.small[i]);
-    high = std::max(high, levels.small[i]);
+    const std::int8_t level = levels.small[i];
+    most = std::max(most, static_cast<std::uint8_t>(level < 0 ? -level : level));
   }
-  auto largest = static_cast<std::uint32_t>(std::max<int>(-low, high));
-  if (low != kWide) return largest;
+  std::uint32_t largest = most;
+  if (largest <= kMostSmall) return largest;
   for (std::size_t i = 0; i < count; ++i)
     if (levels.small[i] == kWide)
       largest = std::max(largest, static_cast<std::uint32_t>(std::abs(levels.wide[i])));
   return largest;
+}
+
+std::size_t nonzero_levels(const std::int8_t* small, std::size_t count, std::uint32_t* to) {
+  std::size_t number = 0;
+  in_groups(
+      count,
+      [&](std::size_t from, std::size_t part, const std::int8_t* small) {
+        const std::size_t here = HWY_DYNAMIC_DISPATCH(nonzero_levels_run)(small, part, to + number);
+        for (std::size_t i = 0; from > 0 && i < here; ++i)
+          to[number + i] += static_cast<std::uint32_t>(from);
+        number += here;
+      },
+      In<std::int8_t>{small});
+  return number;
 }
 
 void to_powers(std::span<const float> x, float norm, int s, const Draws& draws, std::uint64_t first,

@@ -88,6 +88,10 @@ void add_levels(LevelView levels, Unit unit, float weight, std::span<float> y);
 // The largest magnitude; 0 when there is none.
 std::uint32_t largest_level(LevelView levels, std::size_t count);
 
+// Writes the positions of levels that are not zero and returns how many there are. Up to kSpareOnes
+// (kernels/ones.h) numbers after the last are overwritten.
+std::size_t nonzero_levels(const std::int8_t* small, std::size_t count, std::uint32_t* to);
+
 // Natural dithering: level l of 0..s, s up to 127, stands for 0 or norm * 2^(l - s), and has the
 // sign of x[i]. With y = (|x[i]| * first) * second, by the factors of {norm, 1}, at most 1: from
 // 2^(1-s) on, y is rounded to a power of two as natural compression does (23 bits of the draw added

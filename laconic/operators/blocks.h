@@ -20,11 +20,16 @@ void in_blocks(std::size_t from, std::size_t to, std::size_t size, Use use) {
   }
 }
 
-// Calls use(from, count) for every block of kBlock entries, on all threads.
+enum class Order { forwards, backwards };
+
+// Calls use(from, count) for every block of kBlock entries, on all threads; backwards from the last
+// entries to the first, which after a sweep forwards finds some of them in the cache.
 template <class Use>
-void each_block(std::size_t count, Pool& pool, Use use) {
+void each_block(std::size_t count, Pool& pool, Use use, Order order = Order::forwards) {
   constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
-  pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+  const std::size_t pieces = (count + kPiece - 1) / kPiece;
+  pool.each(pieces, [&](std::size_t number, unsigned) {
+    const std::size_t piece = order == Order::forwards ? number : pieces - 1 - number;
     const std::size_t end = std::min(count, (piece + 1) * kPiece);
     for (std::size_t from = piece * kPiece; from < end; from += kBlock)
       use(from, std::min(kBlock, end - from));

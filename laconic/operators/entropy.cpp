@@ -21,6 +21,21 @@
 namespace laconic {
 namespace {
 
+// Byte `lane` of every symbol of 2 or 4 bytes, and back. Compilers make vector code of these loops.
+template <std::size_t kLanes>
+void take_lane(const std::uint8_t* __restrict symbols, std::size_t lane,
+               std::span<std::uint8_t> bytes) {
+  std::uint8_t* __restrict to = bytes.data();
+  for (std::size_t i = 0; i < bytes.size(); ++i) to[i] = symbols[i * kLanes + lane];
+}
+template <std::size_t kLanes>
+void put_lanes(const std::uint8_t* __restrict bytes, std::size_t count,
+               std::uint8_t* __restrict symbols) {
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      symbols[i * kLanes + lane] = bytes[lane * count + i];
+}
+
 // Planes of 16 or 32 bits are coded a byte position at a time: exponents are predictable, low
 // mantissa bytes are not.
 class EntropyCoder : public Coder {
@@ -61,16 +76,22 @@ class EntropyCoder : public Coder {
       }
       const std::size_t lanes = lanes_of(shape);
       for (std::size_t lane = 0; lane < lanes; ++lane) {
+        if (lanes > 1) {
+          const std::uint8_t* symbols = planes[i].data();
+          scratch.entropy.encode_made(
+              shape.count,
+              [&](std::size_t from, std::span<std::uint8_t> bytes) {
+                (lanes == 2 ? take_lane<2> : take_lane<4>)(symbols + from * lanes, lane, bytes);
+              },
+              out, scratch.pool);
+          continue;
+        }
         ByteView bytes = planes[i];
         if (shape.only_where >= 0) {
           scratch.spare.clear();
           compact_bits(planes[i], planes[static_cast<std::size_t>(shape.only_where)],
                        scratch.spare);
           bytes = scratch.spare.view();
-        } else if (lanes > 1) {
-          const auto one = scratch.spare.reset(shape.count);
-          for (std::size_t j = 0; j < one.size(); ++j) one[j] = planes[i][j * lanes + lane];
-          bytes = one;
         }
         scratch.entropy.encode(bytes, out, scratch.pool);
       }
@@ -93,11 +114,11 @@ class EntropyCoder : public Coder {
       } else if (lanes == 1) {
         section = scratch.entropy.decode(section, planes[i], scratch.pool);
       } else {
-        const auto one = scratch.spare.reset(shape.count);
-        for (std::size_t lane = 0; lane < lanes; ++lane) {
-          section = scratch.entropy.decode(section, one, scratch.pool);
-          for (std::size_t j = 0; j < one.size(); ++j) planes[i][j * lanes + lane] = one[j];
-        }
+        const auto all = scratch.spare.reset(lanes * shape.count);
+        for (std::size_t lane = 0; lane < lanes; ++lane)
+          section = scratch.entropy.decode(section, all.subspan(lane * shape.count, shape.count),
+                                           scratch.pool);
+        (lanes == 2 ? put_lanes<2> : put_lanes<4>)(all.data(), shape.count, planes[i].data());
       }
     }
     if (!section.empty())

@@ -27,28 +27,37 @@ class Sweeps {
 
   // Calls use(from, x) for every block, on all threads.
   template <class Use>
-  void each(Pool& pool, Use use) const {
-    each_block(size_, pool, [&](std::size_t from, std::size_t count) {
-      float buffer[kBlock];
-      use(from, std::span<const float>(load(from, count, buffer), count));
-    });
+  void each(Pool& pool, Use use, Order order = Order::forwards) const {
+    each_block(
+        size_, pool,
+        [&](std::size_t from, std::size_t count) {
+          float buffer[kBlock];
+          use(from, std::span<const float>(load(from, count, buffer), count));
+        },
+        order);
   }
 
   // Every block is encoded, and what is left of it written: by encode(from, x), or by
-  // encode_mixed(from, block), which does both.
+  // encode_mixed(from, block), which does both. It goes backwards, as after a sweep of looking.
   template <class Encode, class EncodeMixed>
   void encode_each(Pool& pool, Encode encode, EncodeMixed encode_mixed) const {
     if (!mixes_and_leaves())
-      return each(pool, [&](std::size_t from, std::span<const float> x) {
-        encode(from, x);
-        done(from, x);
-      });
-    each_block(size_, pool, [&](std::size_t from, std::size_t count) {
-      MixedBlock block;
-      open(from, count, block);
-      encode_mixed(from, block.mixed);
-      close(from, block);
-    });
+      return each(
+          pool,
+          [&](std::size_t from, std::span<const float> x) {
+            encode(from, x);
+            done(from, x);
+          },
+          Order::backwards);
+    each_block(
+        size_, pool,
+        [&](std::size_t from, std::size_t count) {
+          MixedBlock block;
+          open(from, count, block);
+          encode_mixed(from, block.mixed);
+          close(from, block);
+        },
+        Order::backwards);
   }
 
  private:

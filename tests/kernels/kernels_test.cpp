@@ -10,6 +10,7 @@
 #include "laconic/kernels/codes.h"
 #include "laconic/kernels/levels.h"
 #include "laconic/kernels/natural.h"
+#include "laconic/kernels/ones.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/kernels/signs.h"
 #include "tests/kernels/inputs.h"
@@ -542,6 +543,30 @@ TEST(Levels, PowersOfEqualEntriesThatAreALevelAreExact) {
       std::vector<float> y(x.size());
       kernels::add_powers(powers_of(x, norm, s, 19).data(), norm, s, 1, y);
       EXPECT_EQ(y, x) << s << " " << j;
+    }
+}
+
+TEST(Levels, ThatAreNotZeroAndTheLargest) {
+  for (const std::size_t count : kLengths)
+    for (const unsigned share : {1U, 3U, 200U}) {
+      std::mt19937_64 random(count + share);
+      std::vector<std::int8_t> small(count);
+      std::vector<std::int32_t> wide(count);
+      std::vector<std::uint32_t> expected;
+      std::uint32_t largest = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        if (random() % share != 0) continue;
+        const std::int32_t level = static_cast<std::int32_t>(random() % 301) - 150;
+        kernels::LevelSpan{small.data(), wide.data()}.set(i, level);
+        if (level != 0) expected.push_back(static_cast<std::uint32_t>(i));
+        largest = std::max(largest, static_cast<std::uint32_t>(std::abs(level)));
+      }
+      on_every_cpu([&](const std::string&) {
+        std::vector<std::uint32_t> found(count + kernels::kSpareOnes);
+        found.resize(kernels::nonzero_levels(small.data(), count, found.data()));
+        ASSERT_EQ(found, expected) << count << ' ' << share;
+        ASSERT_EQ(kernels::largest_level({small.data(), wide.data()}, count), largest);
+      });
     }
 }
 

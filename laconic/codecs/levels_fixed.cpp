@@ -37,13 +37,51 @@ std::size_t max_size(std::size_t count, std::int32_t most) {
   return size_at(width_of(static_cast<std::uint32_t>(most)), count, most);
 }
 
+// Where `most` is beyond a byte about half of all levels may be, too: no branch asks which. What is
+// not wide is set in both planes.
+void set_both(const kernels::LevelSpan& at, std::size_t i, std::int32_t level) {
+  const std::int32_t beyond =
+      -static_cast<std::int32_t>(magnitude_of(level) > std::uint32_t{kernels::kMostSmall});
+  at.small[i] = static_cast<std::int8_t>((level & ~beyond) | (kernels::kWide & beyond));
+  at.wide[i] = level;
+}
+std::uint32_t symbol_at(const kernels::LevelView& at, std::size_t i) {
+  const std::int32_t small = at.small[i], wide = at.wide[i];
+  const std::int32_t beyond = -static_cast<std::int32_t>(small == kernels::kWide);
+  return zigzag((small & ~beyond) | (wide & beyond));
+}
+
+// So many symbols of this width go through a stream of bits at once.
+constexpr unsigned at_once(unsigned width) { return 56 / width; }
+
+// Symbols of more than a byte.
+void pack_wide(const Levels& levels, unsigned width, Buffer& out) {
+  BitWriter bits(out);
+  const unsigned number = at_once(width);
+  std::size_t i = 0;
+  for (; levels.at.wide && i + number <= levels.count; i += number) {
+    std::uint64_t word = 0;
+    for (unsigned j = 0; j < number; ++j)
+      word |= std::uint64_t{symbol_at(levels.at, i + j)} << (j * width);
+    bits.put(word, number * width);
+  }
+  for (; i < levels.count; ++i) bits.put(zigzag(levels[i]), width);
+  bits.finish();
+}
+
 std::uint32_t unpack_wide(ByteView packed, unsigned width, const LevelsTo& levels) {
   BitReader bits(packed);
+  const unsigned number = at_once(width);
+  const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
   std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < levels.count; ++i) {
-    const auto symbol = static_cast<std::uint32_t>(bits.get(width));
-    largest = std::max(largest, symbol);
-    if (symbol <= 2U * static_cast<std::uint32_t>(levels.most)) levels.at.set(i, unzigzag(symbol));
+  for (std::size_t i = 0; i < levels.count;) {
+    const std::size_t end = std::min<std::size_t>(levels.count, i + number);
+    std::uint64_t word = bits.get(static_cast<unsigned>(end - i) * width);
+    for (; i < end; ++i, word >>= width) {
+      const auto symbol = static_cast<std::uint32_t>(word & mask);
+      largest = std::max(largest, symbol);
+      set_both(levels.at, i, unzigzag(symbol));
+    }
   }
   bits.expect_end();
   return largest;
@@ -58,9 +96,7 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   if (width == 0) return;
   if (width <= 8) return pack_levels(levels, width, out.grow(size), work.pool);
   out.reserve(out.size() + size);
-  BitWriter bits(out);
-  for (std::size_t i = 0; i < levels.count; ++i) bits.put(zigzag(levels[i]), width);
-  bits.finish();
+  pack_wide(levels, width, out);
 }
 
 ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork&) {

@@ -38,7 +38,20 @@ struct Powers {
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 
-// Levels beyond a byte, among four vectors that are stored as bytes already: rare.
+// Levels beyond a byte, among four vectors that are stored as bytes already.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+HWY_INLINE void store_wide(Ints a, Ints b, Ints c, Ints d, std::int8_t* small, std::int32_t* wide) {
+  const I32 di;
+  const std::size_t lanes = hn::Lanes(di);
+  const auto marked = [&](Ints v, std::size_t number) LACONIC_INLINED {
+    const auto beyond = hn::Gt(hn::Abs(v), hn::Set(di, kMostSmall));
+    hn::BlendedStore(v, beyond, di, wide + number * lanes);  // touches no other entry
+    return hn::IfThenElse(beyond, hn::Set(di, kWide), v);
+  };
+  const Ints e = marked(a, 0), f = marked(b, 1), g = marked(c, 2), h = marked(d, 3);
+  store_signed(e, f, g, h, small);
+}
+#else
 HWY_NOINLINE void store_wide(Ints a, Ints b, Ints c, Ints d, std::int8_t* small,
                              std::int32_t* wide) {
   const I32 di;
@@ -50,6 +63,7 @@ HWY_NOINLINE void store_wide(Ints a, Ints b, Ints c, Ints d, std::int8_t* small,
   hn::StoreU(d, di, levels + 3 * lanes);
   for (std::size_t i = 0; i < 4 * lanes; ++i) LevelSpan{small, wide}.set(i, levels[i]);
 }
+#endif
 
 // Sums in 16 lanes, as many vectors as that takes.
 class LaneSum {
@@ -200,10 +214,15 @@ void add_levels_run(LevelView levels, std::size_t count, Unit unit, float weight
   for (std::size_t i = 0; i < count; i += lanes) {
     if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
     Ints level = load_levels(levels.small + i);
-    if (levels.wide && !hn::AllFalse(di, hn::Eq(level, marker))) {
+    const auto beyond = hn::Eq(level, marker);
+    if (levels.wide && !hn::AllFalse(di, beyond)) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+      level = hn::IfThenElse(beyond, hn::MaskedLoad(beyond, di, levels.wide + i), level);
+#else
       std::int32_t some[16];
       for (std::size_t j = 0; j < lanes; ++j) some[j] = levels[i + j];
       level = hn::LoadU(di, some);
+#endif
     }
     add_to(y + i, w, worth.of(level));
   }
@@ -486,9 +505,15 @@ std::uint32_t largest_level(LevelView levels, std::size_t count) {
   }
   std::uint32_t largest = most;
   if (largest <= kMostSmall) return largest;
-  for (std::size_t i = 0; i < count; ++i)
-    if (levels.small[i] == kWide)
-      largest = std::max(largest, static_cast<std::uint32_t>(std::abs(levels.wide[i])));
+  // Stretches without a wide level are not looked at again, and others without a branch.
+  for (std::size_t from = 0; from < count; from += 64) {
+    const std::size_t end = std::min(count, from + 64);
+    if (std::find(levels.small + from, levels.small + end, kWide) == levels.small + end) continue;
+    for (std::size_t i = from; i < end; ++i) {
+      const auto is_wide = 0U - static_cast<std::uint32_t>(levels.small[i] == kWide);
+      largest = std::max(largest, static_cast<std::uint32_t>(std::abs(levels.wide[i])) & is_wide);
+    }
+  }
   return largest;
 }
 

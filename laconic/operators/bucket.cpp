@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/bucketed.h"
 #include "laconic/operators/sweeps.h"
@@ -60,6 +61,7 @@ class Bucketed : public Base {
   }
 
   std::shared_ptr<const Quantiser> inner_;
+  std::size_t size_;
 
  private:
   template <class Planes>
@@ -73,7 +75,6 @@ class Bucketed : public Base {
     return mine;
   }
 
-  std::size_t size_;
   PlaneShapes full_;
 };
 
@@ -114,10 +115,14 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
   // Mixed once, then bucket by bucket while it is in the first-level cache.
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
+    // What is left of smaller ones is gathered first: each would end within a line.
+    constexpr std::size_t kStreamedAlone = 512;
     const SweepQuantiser& inner = *inner_->sweeping();
-    float x[kBlock];
+    float x[kBlock], left[kBlock];
     block.x(x);
-    const kernels::Mixed mixed = block.again(x);
+    kernels::Mixed mixed = block.again(x);
+    const bool gathers = block.streams && size_ < kStreamedAlone;
+    if (gathers) mixed.left = left, mixed.streams = false;
     bool finite = true;
     in_buckets(from, block.count, planes,
                [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
@@ -125,6 +130,7 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
                  finite = finite && inner.encode_few_mixed({some.fresh, count}, some, part,
                                                            keys.at(keys.first + begin));
                });
+    if (gathers) kernels::stream(left, block.count, block.left);
     return finite;
   }
 };

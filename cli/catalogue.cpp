@@ -62,6 +62,7 @@ std::string parts_of(const Recipe& r) {
   if (!t.optimizer.empty()) parts += ", " + t.optimizer;
   if (t.lr) parts += fmt::format(", lr {}", *t.lr);
   if (t.momentum) parts += fmt::format(", momentum {}", *t.momentum);
+  if (!t.decay.empty()) parts += ", " + t.decay + " decay";
   if (t.workers > 0) parts += fmt::format(", {} workers", t.workers);
   if (t.batch > 0) parts += fmt::format(", batches of {}", t.batch);
   return parts;
@@ -74,7 +75,8 @@ Entry entry_of(const Recipe& recipe) {
           .summary = recipe.summary,
           .paper = parts,
           .parameters = {},
-          .parts = parts};
+          .parts = parts,
+          .json = write_recipe(recipe)};
 }
 
 template <class Info>

@@ -27,6 +27,7 @@ struct Entry {
   std::vector<Parameter> parameters;
   std::string bits = {};   // how many it writes; kBitsLetters says what the letters are
   std::string parts = {};  // of a recipe
+  std::string json = {};   // a recipe whole
   std::optional<OperatorFacts> facts = {};
 };
 

@@ -37,6 +37,7 @@ Json to_json(const OperatorFacts& facts) {
 Json to_json(const Entry& entry) {
   Json json = {{"name", entry.name}, {"summary", entry.summary}, {"paper", entry.paper}};
   if (!entry.bits.empty()) json["bits"] = entry.bits;
+  if (!entry.json.empty()) json["recipe"] = Json::parse(entry.json);
   json["parameters"] = Json::array();
   for (const auto& parameter : entry.parameters) json["parameters"].push_back(to_json(parameter));
   if (entry.facts) {

@@ -174,8 +174,10 @@ def operator(spec):
         "topk:0.01+natural": (None, on_kept(lambda x: topk(x, 0.01), powers_around)),
         "chunk:4096,kept=64+binned": (None, on_kept(lambda x: chunk(x, 4096, 64), lambda x, y: binned(x, y, 2))),
         "bucket:512+dithering:4": (None, lambda x, y: runs(x, y, 512, lambda a, b: natural_dithering(a, b, 4))),
+        "dithering:9": (None, lambda x, y: natural_dithering(x, y, 9)),
         "bucket:512+terngrad": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 1))),
         "bucket:512+qsgd:4,max": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 4))),
+        "qsgd:16,max": (None, lambda x, y: uniform_levels(x, y, 16)),
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
     }
     if name == "randomk":

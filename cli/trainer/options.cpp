@@ -32,8 +32,10 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
   const auto* lr = app.add_option("--lr", s.lr, "Learning rate; recipes may bring their own")
                        ->capture_default_str();
   app.add_option("--warmup", s.warmup, "Steps of linear warm-up")->capture_default_str();
-  app.add_option("--decay", s.decay, "constant, linear or cosine, down to the last step")
-      ->capture_default_str();
+  const auto* decay = app.add_option("--decay", s.decay,
+                                     "constant, linear or cosine, down to the last step; recipes "
+                                     "may bring their own")
+                          ->capture_default_str();
   const auto* optimizer =
       app.add_option("--optimizer", s.optimizer.kind, "sgd or adamw; recipes may bring their own")
           ->capture_default_str();
@@ -55,7 +57,7 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
       ->capture_default_str();
   app.add_option("--timeout", s.timeout_seconds, "Seconds after which a silent rank is an error")
       ->capture_default_str();
-  return [&s, workers, batch, lr, optimizer, momentum](const Recipe& recipe) {
+  return [&s, workers, batch, lr, decay, optimizer, momentum](const Recipe& recipe) {
     trainer::Settings settings = s;
     settings.recipe = recipe;
     const Tuning& tuned = recipe.training;
@@ -64,6 +66,7 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
     if (!optimizer->empty()) return settings;  // rates of one optimiser say nothing of another
     if (!tuned.optimizer.empty()) settings.optimizer.kind = tuned.optimizer;
     if (tuned.lr && lr->empty()) settings.lr = static_cast<float>(*tuned.lr);
+    if (!tuned.decay.empty() && decay->empty()) settings.decay = tuned.decay;
     if (tuned.momentum && momentum->empty())
       settings.optimizer.momentum = static_cast<float>(*tuned.momentum);
     return settings;

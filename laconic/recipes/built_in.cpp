@@ -22,6 +22,11 @@ Tuning no_momentum(double lr = 0.05) {
   return tuning;
 }
 
+Tuning linear(Tuning tuning) {
+  tuning.decay = "linear";
+  return tuning;
+}
+
 Tuning adamw(double lr) {
   Tuning tuning = rate(lr);
   tuning.optimizer = "adamw";
@@ -65,6 +70,9 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "natural-dithering",
                  .op = "bucket:512+dithering:4",
                  .summary = "Natural dithering of buckets of 512, four levels and zero."});
+  all.push_back({.name = "natural-dithering-unbucketed",
+                 .op = "dithering:9",
+                 .summary = "Natural dithering of whole tensors, nine levels and zero."});
   all.push_back(
       {.name = "grid",
        .op = "grid",
@@ -75,6 +83,9 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "qsgd",
                  .op = "bucket:512+qsgd:4,max",
                  .summary = "Four levels and zero, at random, per bucket of 512."});
+  all.push_back({.name = "qsgd-unbucketed",
+                 .op = "qsgd:16,max",
+                 .summary = "Sixteen levels and zero, at random, of whole tensors."});
   all.push_back({.name = "diana",
                  .op = "bucket:512+terngrad",
                  .memory = "diana",
@@ -92,9 +103,9 @@ void add_averaging(std::vector<Recipe>& all) {
                  .summary = "The largest 1 %, as powers of two, with error feedback."});
   all.push_back({.name = "dgc",
                  .op = "topk:0.001",
-                 .memory = "dgc",
+                 .memory = "dgc:0.5",
                  .warmup = kDgcWarmup,
-                 .training = no_momentum(0.1),
+                 .training = no_momentum(0.4),
                  .summary = "Deep gradient compression: the largest 0.1 % after a warm-up."});
   all.push_back({.name = "gmc",
                  .op = "topk:0.01",
@@ -104,7 +115,7 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "threshold",
                  .op = "threshold:0.01",
                  .memory = "feedback",
-                 .training = no_momentum(0.5),
+                 .training = linear(no_momentum(0.5)),
                  .summary = "All entries of at least 0.01, with error feedback."});
   all.push_back({.name = "adaptive",
                  .op = "adaptive",
@@ -179,10 +190,10 @@ void add_mixing(std::vector<Recipe>& all) {
                  .training = gossip(0.05),
                  .summary = "CHOCO on a ring, one bit per entry."});
   all.push_back({.name = "choco-topk",
-                 .op = "topk:0.01",
-                 .mixer = "choco:0.2,fresh",
-                 .training = gossip(0.05),
-                 .summary = "CHOCO on a ring, the largest 1 %."});
+                 .op = "topk:0.05",
+                 .mixer = "choco:0.3,fresh",
+                 .training = gossip(0.03),
+                 .summary = "CHOCO on a ring, the largest 5 %."});
   all.push_back({.name = "deepsqueeze-sign",
                  .op = "sign",
                  .mixer = "deepsqueeze:0.3",
@@ -203,9 +214,10 @@ void add_mixing(std::vector<Recipe>& all) {
                  .training = gossip(0.05),
                  .summary = "Moniqua on a ring, two bits per entry."});
   all.push_back({.name = "powergossip",
-                 .mixer = "powergossip",
+                 .mixer = "powergossip:1,2",
                  .training = gossip(0.05),
-                 .summary = "PowerGossip on a ring: products of rank 1 of model differences."});
+                 .summary = "PowerGossip on a ring: products of rank 1 of model differences, two "
+                            "vectors a step."});
 }
 
 }  // namespace

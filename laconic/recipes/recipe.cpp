@@ -44,11 +44,10 @@ const std::vector<Field<Recipe>>& recipe_fields() {
 }
 
 const std::vector<Field<Tuning>>& tuning_fields() {
-  static const std::vector<Field<Tuning>> fields = {{"optimizer", &Tuning::optimizer},
-                                                    {"lr", &Tuning::lr},
-                                                    {"momentum", &Tuning::momentum},
-                                                    {"workers", &Tuning::workers},
-                                                    {"batch", &Tuning::batch}};
+  static const std::vector<Field<Tuning>> fields = {
+      {"optimizer", &Tuning::optimizer}, {"lr", &Tuning::lr},
+      {"momentum", &Tuning::momentum},   {"decay", &Tuning::decay},
+      {"workers", &Tuning::workers},     {"batch", &Tuning::batch}};
   return fields;
 }
 
@@ -187,15 +186,6 @@ void require_nothing_beside_mixer(const Recipe& recipe) {
   if (recipe.outer != bare.outer) refuse_part("outer", recipe.outer);
 }
 
-// "ring" is the ring of all ranks.
-Graph graph_of(const Recipe& recipe, int ranks) {
-  const bool open = recipe.topology.find(':') == std::string::npos;
-  const auto at = std::ranges::find(topologies(), recipe.topology, &TopologyInfo::name);
-  const bool sized = open && at != topologies().end() && !at->parameters.empty() &&
-                     at->parameters[0].name == ranks_parameter().name;
-  return make_graph(sized ? recipe.topology + ":" + std::to_string(ranks) : recipe.topology);
-}
-
 }  // namespace
 
 Plan make_plan(const Recipe& recipe, const Model& model) {
@@ -285,6 +275,15 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
                           .guard = takes_local_steps(recipe) ? GuardOptions{} : agreement.guard});
 }
 
+// "ring" is the ring of all ranks.
+Graph make_graph(const Recipe& recipe, int ranks) {
+  const bool open = recipe.topology.find(':') == std::string::npos;
+  const auto at = std::ranges::find(topologies(), recipe.topology, &TopologyInfo::name);
+  const bool sized = open && at != topologies().end() && !at->parameters.empty() &&
+                     at->parameters[0].name == ranks_parameter().name;
+  return make_graph(sized ? recipe.topology + ":" + std::to_string(ranks) : recipe.topology);
+}
+
 std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transport) {
   const Recipe& recipe = agreement.recipe;
   check_recipe(recipe);
@@ -294,7 +293,7 @@ std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transpo
   agree(agreement, transport);
   return make_mixer(recipe.mixer, {.transport = transport,
                                    .model = agreement.model,
-                                   .graph = graph_of(recipe, transport.size()),
+                                   .graph = make_graph(recipe, transport.size()),
                                    .plan = make_plan(recipe, agreement.model),
                                    .seed = agreement.seed,
                                    .timeout_seconds = agreement.timeout_seconds,

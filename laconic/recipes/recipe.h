@@ -17,6 +17,7 @@ namespace laconic {
 struct Tuning {
   std::string optimizer = {};  // empty: the run's own
   std::optional<double> lr = {}, momentum = {};
+  std::string decay = {};                // of the rate; empty: the run's own
   std::uint64_t workers = 0, batch = 0;  // 0: the run's own
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
@@ -91,6 +92,9 @@ void agree(const Agreement& agreement, Transport& transport);
 // are the changes of a whole round: make_method (method.h) does that. Throws UsageError for a
 // recipe with a mixer.
 std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport);
+
+// Who mixes with whom among so many ranks, for a recipe with a mixer.
+Graph make_graph(const Recipe& recipe, int ranks);
 
 // The mixer a recipe stands for, after all ranks have agreed. Throws UsageError for one without.
 std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transport);

@@ -317,6 +317,10 @@ class Reports(CliTest):
         self.assertTrue(natural["traits"]["unbiased"])
         self.assertEqual(natural["traits"]["omega"], 0.125)
         self.assertEqual([p["default"] for p in natural["parameters"]], ["9", "stochastic"])
+        for entry in report["recipes"]:
+            self.assertEqual(entry["recipe"]["name"], entry["name"])
+        dgc = next(entry["recipe"] for entry in report["recipes"] if entry["name"] == "dgc")
+        self.assertEqual((dgc["op"], dgc["memory"], dgc["training"]["lr"]), ("topk:0.001", "dgc:0.5", 0.4))
 
     def test_list_tells_all_of_one_name(self):
         (entry,) = json.loads(self.ok("list", "topk", "--json"))["operators"]

@@ -68,7 +68,8 @@ TEST(Recipe, MistakesAreNamed) {
   EXPECT_EQ(refusal(R"({"name":"x","training":{"lr":"fast"}})"),
             "a recipe's 'training.lr' must be a number, not \"fast\"");
   EXPECT_EQ(refusal(R"({"name":"x","training":{"rate":1}})"),
-            "a recipe's 'training' has no 'rate'; allowed: optimizer lr momentum workers batch");
+            "a recipe's 'training' has no 'rate'; allowed: optimizer lr momentum decay workers "
+            "batch");
   EXPECT_EQ(refusal(R"({"name":"x","training":3})"),
             "a recipe's 'training' must be an object, not 3");
   EXPECT_EQ(refusal(R"({"name":"x","op":3})"), "a recipe's 'op' must be text, not 3");

@@ -159,6 +159,18 @@ class Train(TrainerTest):
     def test_recipes_bring_what_they_were_tuned_with(self):
         shown = self.ok("train", "--recipe", "dgc", "--steps", "2", *SMALL)  # momentum 0
         self.assertIn("dgc:", shown)
+        path = f"{self.folder}/decays.json"
+        with open(path, "w") as file:
+            json.dump({"name": "decays", "training": {"decay": "linear"}}, file)
+        own, linear, constant = (
+            self.last_line(f"--recipe {path} --steps 4", *more)["test_loss"]
+            for more in ([], ["--decay", "linear"], ["--decay", "constant"])
+        )
+        self.assertEqual(own, linear)
+        self.assertNotEqual(own, constant)
+        with open(path, "w") as file:
+            json.dump({"name": "decays", "training": {"decay": "fast"}}, file)
+        self.refused(2, "no decay 'fast'; known: constant cosine linear", "train", "--recipe", path, *SMALL)
         self.refused(
             2, "carries the momentum itself", *"train --recipe dgc --momentum 0.9".split(), *SMALL
         )

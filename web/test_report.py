@@ -141,6 +141,15 @@ def odd():
     )
 
 
+def apart():
+    """Workers' models that differ, beside those that are the same."""
+    mixed = recipe("dpsgd", ratio=1.0, final=0.86)
+    for one in mixed["runs"]:
+        for e in one["evaluations"]:
+            e |= {"model_norm": 20.0, "consensus_distance": 0.5 * min(e["step"], 200) / 200, "neighbour_difference": 0.07}
+    return report([dense(), mixed])
+
+
 def without_dense():
     return report([recipe("natural", ratio=3.55), recipe("natural+entropy", ratio=7.43)])
 
@@ -260,6 +269,7 @@ SAMPLES = {
     "thirty": many(30),
     "odd": odd(),
     "without-dense": without_dense(),
+    "apart": apart(),
     "all-worse": all_worse(),
     "empty": report([]),
     "run": run(),
@@ -539,6 +549,11 @@ class Plots(WithBrowser):
         self.assertIn("bytes sent per rank, log scale", sent)
         self.assertIn("1\u00a0GiB", sent)
         self.assertIn("100\u00a0ms", bars)
+
+    def test_models_that_differ_have_a_plot_of_their_own(self):
+        seen = self.open("apart")
+        self.assertEqual(seen["lines"], [2, 2, 2, 1])
+        self.assertIn("of the mean's length, log scale", seen["plots"][3])
 
     def test_legend_hides_and_shows(self):
         self.open("four")

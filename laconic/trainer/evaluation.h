@@ -16,9 +16,10 @@ struct Losses {
   std::uint64_t count = 0;
 };
 
-// Loss and accuracies, the same on all ranks; the other members are the caller's to fill in. Where
-// there are no training losses yet, the loss is that on the test images.
-Evaluation evaluate(Replica& replica, bool replicas_equal, const Images& test, const Losses& losses,
-                    Group& group);
+// Loss, accuracies and how far replicas are apart, the same on all ranks; the other members are the
+// caller's to fill in. Where there are no training losses yet, the loss is that on the test images.
+// `neighbours` are those that this rank mixes with now, none where nobody mixes.
+Evaluation evaluate(Replica& replica, bool replicas_equal, std::span<const int> neighbours,
+                    const Images& test, const Losses& losses, Group& group);
 
 }  // namespace laconic::trainer

@@ -26,6 +26,21 @@ void Group::average(std::span<float> values, std::string_view operation) {
   for (float& value : values) value /= static_cast<float>(size());
 }
 
+std::vector<std::vector<float>> Group::swap(std::span<const float> mine, std::span<const int> peers,
+                                            std::string_view operation) {
+  std::vector<std::vector<float>> theirs(peers.size(), std::vector<float>(mine.size()));
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    sends.push_back(
+        {peers[i], {reinterpret_cast<const std::uint8_t*>(mine.data()), mine.size_bytes()}});
+    receives.push_back(Receive::exactly(
+        peers[i], {reinterpret_cast<std::uint8_t*>(theirs[i].data()), mine.size_bytes()}));
+  }
+  Conversation(transport_, deadline(operation)).exchange(sends, receives);
+  return theirs;
+}
+
 std::vector<State> Group::states_at_first(const State& mine) {
   const Buffer bytes = write_state(mine);
   std::vector<Buffer> all(rank() == 0 ? size() : 0);

@@ -38,6 +38,10 @@ class Group {
   // The mean of all ranks' arrays, the same on all.
   void average(std::span<float> values, std::string_view operation);
 
+  // The arrays of these ranks, who get mine: ranks are each other's peers.
+  std::vector<std::vector<float>> swap(std::span<const float> mine, std::span<const int> peers,
+                                       std::string_view operation);
+
   // On rank 0 every rank's state, by rank; on the others nothing.
   std::vector<State> states_at_first(const State& mine);
 

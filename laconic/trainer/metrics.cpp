@@ -64,6 +64,8 @@ Evaluation evaluation_from_json(const ordered_json& o) {
   const auto number = [&](const char* key) {
     return o.at(key).is_null() ? NAN : o.at(key).get<double>();
   };
+  // Checkpoints may be older than these.
+  const auto newer = [&](const char* key) { return o.contains(key) ? number(key) : 0; };
   return {.step = o.at("step"),
           .epoch = o.at("epoch"),
           .loss = number("loss"),
@@ -71,6 +73,9 @@ Evaluation evaluation_from_json(const ordered_json& o) {
           .accuracy = o.at("accuracy"),
           .worker_accuracy = o.at("worker_accuracy"),
           .residual_norm = number("residual_norm"),
+          .model_norm = newer("model_norm"),
+          .consensus_distance = newer("consensus_distance"),
+          .neighbour_difference = newer("neighbour_difference"),
           .skipped = o.at("skipped"),
           .totals = totals_from_json(o)};
 }
@@ -95,6 +100,9 @@ std::string write_evaluation(const Evaluation& e) {
                        {"accuracy", e.accuracy}, {"worker_accuracy", e.worker_accuracy}};
   line.update(totals_to_json(e.totals));
   line["residual_norm"] = e.residual_norm;
+  line["model_norm"] = e.model_norm;
+  line["consensus_distance"] = e.consensus_distance;
+  line["neighbour_difference"] = e.neighbour_difference;
   line["skipped"] = e.skipped;
   return line.dump();
 }

@@ -39,6 +39,10 @@ struct Evaluation {
   double accuracy = 0;         // on the test images, of the mean of all replicas where they differ
   double worker_accuracy = 0;  // of the replicas themselves, each on its share of the test images
   double residual_norm = 0;
+  double model_norm = 0;  // length of the mean of all replicas
+  // How far replicas are apart: the root of the mean over ranks of |x_i - mean|^2, and the largest
+  // difference of an entry between neighbours that mix; 0 where nobody mixes.
+  double consensus_distance = 0, neighbour_difference = 0;
   std::uint64_t skipped = 0;  // steps rolled back because of NaN or Inf, since the start
   Totals totals;
 };

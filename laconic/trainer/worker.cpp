@@ -188,14 +188,26 @@ void Worker::ask_to_stop() {
   stopping_ = group_.any(wishes_to_stop(), "all_gather of wishes to stop");
 }
 
+// Whom this rank mixes with in this step.
+std::vector<int> Worker::neighbours() const {
+  std::vector<int> ranks;
+  const Recipe& recipe = run_.settings.recipe;
+  if (recipe.mixer.empty()) return ranks;
+  const Graph graph = make_graph(recipe, transport_.size());
+  for (const Neighbour& of : graph.neighbours(transport_.rank(), course_.step))
+    ranks.push_back(of.rank);
+  return ranks;
+}
+
 void Worker::evaluate() {
   auto& evaluations = course_.evaluations;
   if (!evaluations.empty() && evaluations.back().step == course_.step) return;
   Evaluation evaluation;
   aside([&] {
     compare_replicas();
-    evaluation = trainer::evaluate(replica_, descent_.replicas_equal(), run_.data.test,
-                                   {.sum = loss_sum_, .count = course_.loss_count}, group_);
+    evaluation =
+        trainer::evaluate(replica_, descent_.replicas_equal(), neighbours(), run_.data.test,
+                          {.sum = loss_sum_, .count = course_.loss_count}, group_);
   });
   evaluation.step = course_.step;
   evaluation.epoch = static_cast<double>(course_.images) / static_cast<double>(epoch_images());

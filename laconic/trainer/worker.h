@@ -29,6 +29,7 @@ class Worker {
   void finish();
   void compare_replicas();
   void ask_to_stop();
+  std::vector<int> neighbours() const;
   void evaluate();
   void checkpoint();
   void restore(const Checkpoint& from);

@@ -297,6 +297,9 @@ Evaluation some_evaluation() {
                .test_loss = 2,
                .accuracy = 0.5,
                .residual_norm = 4,
+               .model_norm = 5,
+               .consensus_distance = 6,
+               .neighbour_difference = 7,
                .skipped = 1,
                .totals = {}};
   e.totals = {.wire_bytes = 1,
@@ -319,6 +322,9 @@ TEST(Metrics, LinesAreReadBack) {
   EXPECT_EQ(write_evaluation(read_evaluation(line)), line);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_NE(line.find("\"exposed_seconds\":0.9"), std::string::npos) << line;
+  for (const char* key :
+       {"\"model_norm\":5", "\"consensus_distance\":6", "\"neighbour_difference\":7"})
+    EXPECT_NE(line.find(key), std::string::npos) << line;
   EXPECT_THROW(read_evaluation("{}"), DataError);
 }
 

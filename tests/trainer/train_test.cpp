@@ -2,6 +2,7 @@
 // sentence.
 #include "laconic/trainer/train.h"
 
+#include "laconic/trainer/evaluation.h"
 #include "laconic/trainer/replica.h"
 #include "tests/ranks.h"
 #include "tests/trainer/pictures.h"
@@ -203,6 +204,49 @@ TEST(Train, RanksThatDifferAreNamedBeforeTheFirstStep) {
     EXPECT_EQ(sentence,
               "rank 2 goes on from step 0 and rank 0 from step 10; all ranks must read the same "
               "checkpoint");
+}
+
+// Rank i's model is a common one with i / 8 added to every entry: on three ranks that is 1/8 from
+// the mean twice, and neighbours on a line differ by 1/8, on a ring by 2/8.
+TEST(Evaluation, TellsHowFarModelsAreApart) {
+  const auto told = [](bool equal, const std::vector<std::vector<int>>& neighbours) {
+    std::vector<Evaluation> all(3);
+    std::size_t count = 0;
+    laconic::testing::expect_no_errors(laconic::testing::on_ranks(3, [&](Transport& end) {
+      const auto rank = static_cast<std::size_t>(end.rank());
+      Replica replica("perceptron", kData, 1);
+      for (float& entry : replica.parameters()) entry = 1 + static_cast<float>(rank) / 8;
+      if (rank == 0) count = replica.parameters().size();
+      Group group(end, 60);
+      all[rank] = evaluate(replica, equal, neighbours[rank], kData.test, {}, group);
+    }));
+    const double n = static_cast<double>(count);
+    for (const Evaluation& e : all) {
+      EXPECT_EQ(e.consensus_distance, all[0].consensus_distance);
+      EXPECT_EQ(e.neighbour_difference, all[0].neighbour_difference);
+    }
+    EXPECT_NEAR(all[0].model_norm, std::sqrt(n) * (equal ? 1 : 1.125), 1e-4);
+    EXPECT_NEAR(all[0].consensus_distance, equal ? 0 : std::sqrt(n * 2 / 3) / 8, 1e-4);
+    return all[0].neighbour_difference;
+  };
+  EXPECT_EQ(told(false, {{1}, {0, 2}, {1}}), 0.125);
+  EXPECT_EQ(told(false, {{1, 2}, {0, 2}, {0, 1}}), 0.25);
+  EXPECT_EQ(told(false, {{}, {}, {}}), 0);
+  EXPECT_EQ(told(true, {{}, {}, {}}), 0);
+}
+
+// Once models have moved they differ where they are mixed, and where they are averaged they do not.
+TEST(Train, GossipTellsHowFarModelsAreApart) {
+  const auto last = [](const char* recipe) {
+    return train(small(recipe, 10), kData, {}, {}).evaluations.back();
+  };
+  const Evaluation mixed = last("dpsgd"), averaged = last("natural");
+  EXPECT_GT(mixed.consensus_distance, 0);
+  EXPECT_LT(mixed.consensus_distance, mixed.model_norm);
+  EXPECT_GT(mixed.neighbour_difference, 0);
+  EXPECT_EQ(averaged.consensus_distance, 0);
+  EXPECT_EQ(averaged.neighbour_difference, 0);
+  EXPECT_GT(averaged.model_norm, 0);
 }
 
 TEST(Replica, ParametersAndGradientAreTheNetworks) {

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 
 import hosts as shaped
+from pages import between, table
 from record_cells import BATCH, BF16, HOSTS, LOSS_STEPS, SHAPED
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -23,13 +24,6 @@ def named(variant):
     if variant.endswith(guarded):
         return named(variant.removesuffix(guarded)) + ", guard"
     return NAMES.get(variant, variant)
-
-
-def table(head, rows):
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
 
 
 def gains(rows, variant, against="dense"):
@@ -238,11 +232,9 @@ def write(results, program):
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     for name, lines in tables.items():
-        begin, end = f"<!-- record {name} -->\n", f"<!-- end record {name} -->"
-        if begin not in page or end not in page:
+        page = between(page, f"record {name}", "\n".join(lines).strip() or "Not measured yet.")
+        if page is None:
             raise shaped.Trouble(f"docs/performance.md has no place for '{name}'")
-        text = "\n".join(lines).strip() or "Not measured yet."
-        page = page[: page.index(begin) + len(begin)] + text + "\n" + page[page.index(end) :]
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write(page)
     plot(results)

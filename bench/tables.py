@@ -18,6 +18,7 @@ import subprocess
 import sys
 
 import curve
+from pages import between, table
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PAGE = os.path.join(ROOT, "docs", "performance.md")
@@ -52,13 +53,6 @@ def ops(specs):
     return [word for spec in specs for word in ("--op", spec)]
 
 
-def lines(head, rows):
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-
-
 def of_memory(told):
     copy = told["memcpy_seconds"]
     return (f"{told['count'] / 1e6:g} million entries, cpu `{told.get('cpu', '')}`, best of {told.get('repeats', '')}: memcpy {copy * 1e3:.1f} ms "
@@ -81,7 +75,7 @@ def operators(bench):
         yield f"{title}. {of_memory(told)}"
         yield ""
         head = ["operator", "bits", "encode", "of the floor", "with feedback", "add", "touch", "encode ns", "add ns"]
-        yield from lines(head, speed_rows(told))
+        yield from table(head, speed_rows(told))
         yield ""
 
 
@@ -97,14 +91,14 @@ def inputs(bench):
             for i, row in enumerate(times["normal"]["operators"]))  # fmt: skip
     yield f"{times['normal']['count'] / 1e6:g} million entries: encode / add, in times of what normal entries take, and bits per entry."
     yield ""
-    yield from lines(["operator", *INPUTS[1:]], rows)
+    yield from table(["operator", *INPUTS[1:]], rows)
 
 
 def threads(bench):
     one, two = (bench.operators(USUAL, threads=n)["operators"] for n in (1, 2))
     rows = ([f"`{a['spec']}`", *(f"{a[verb] / b[verb]:.2f}" for verb in ("encode_seconds", "feedback_seconds", "add_seconds"))]
             for a, b in zip(one, two))  # fmt: skip
-    yield from lines(["operator", "encode", "with feedback", "add"], rows)
+    yield from table(["operator", "encode", "with feedback", "add"], rows)
 
 
 def sizes(bench):
@@ -124,7 +118,7 @@ def sizes(bench):
     name = "performance-sizes.svg"
     with open(os.path.join(os.path.dirname(bench.page), name), "w", encoding="utf-8") as file:
         file.write(curve.svg("encoding, ns per entry, by the number of entries", counts, drawn))
-    yield from lines(["ns per entry, encode / add", *(f"{count:,}" for count in counts)], rows)
+    yield from table(["ns per entry, encode / add", *(f"{count:,}" for count in counts)], rows)
     yield ""
     yield f"![ns per entry by size]({name})"
 
@@ -134,7 +128,7 @@ def codecs(bench):
     rows = ([row["code"], row["input"], f"{row['numbers'] / row['write_seconds'] / 1e6:.0f}",
              f"{row['numbers'] / row['read_seconds'] / 1e6:.0f}", f"{row['bits_per_number']:.3f}",
              f"{row['entropy']:.3f}" if row["entropy"] else ""] for row in told["codes"])  # fmt: skip
-    yield from lines(["code", "input", "written, M/s", "read, M/s", "bits each", "entropy"], rows)
+    yield from table(["code", "input", "written, M/s", "read, M/s", "bits each", "entropy"], rows)
 
 
 def low_rank(bench):
@@ -145,7 +139,7 @@ def low_rank(bench):
             blas = product["openblas"]
             rows.append([str(row["rank"]), product["product"], f"{product['seconds'] * 1e3:.2f}",
                          f"{blas * 1e3:.2f}" if blas else "", f"{product['seconds'] / blas:.2f}" if blas else ""])  # fmt: skip
-    yield from lines(["rank", "product", "ms", "OpenBLAS, ms", "ratio"], rows)
+    yield from table(["rank", "product", "ms", "OpenBLAS, ms", "ratio"], rows)
 
 
 def peers(bench):
@@ -163,7 +157,7 @@ def peers(bench):
     of_torch = f"torch {told['torch']}, " if told["torch"] else ""
     yield f"{told['count'] / 1e6:g} million floats, one thread, {of_torch}best of {told['rounds']} rounds in turns. {' '.join(told['notes'])}".rstrip()
     yield ""
-    yield from lines(["what", "Laconic", "bits", "ms", "instead", "bits", "ms", "times"], rows)
+    yield from table(["what", "Laconic", "bits", "ms", "instead", "bits", "ms", "times"], rows)
 
 
 TABLES = {"operators": operators, "inputs": inputs, "threads": threads, "sizes": sizes, "codecs": codecs, "low-rank": low_rank, "peers": peers}
@@ -193,11 +187,13 @@ def main():
     with open(args.page, encoding="utf-8") as file:
         there = re.findall(r"<!-- table (\S+) -->", file.read())
     for name in args.names or there:
-        table = list(TABLES[name](Bench(args)))
+        text = "\n".join(TABLES[name](Bench(args)))
         with open(args.page, encoding="utf-8") as file:
-            page = file.read()
+            page = between(file.read(), f"table {name}", text)
+        if page is None:
+            sys.exit(f"tables.py: the page has no table '{name}'")
         with open(args.page, "w", encoding="utf-8") as file:
-            file.write(replaced(page, name, table))
+            file.write(page)
 
 
 if __name__ == "__main__":

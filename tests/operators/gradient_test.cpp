@@ -54,5 +54,31 @@ TEST(Gradient, SecondMomentIsBelowNineEighths) {
   }
 }
 
+// Buckets serve the worst case; where most entries are small, levels of the whole slice that are
+// coded have less error in fewer bytes.
+TEST(Gradient, WithoutBucketsThereIsLessErrorInFewerBytes) {
+  const auto x = recorded_gradient();
+  const double length = squared(x);
+  const auto cost = [&](const char* spec) {
+    const Operator op = parse_operator(spec);
+    double error = 0, bytes = 0;
+    for (std::uint64_t step = 0; step < 20; ++step) {
+      const Keys keys = make_keys(1, step, 0);
+      const auto y = through(op, x, keys);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        error += std::pow(static_cast<double>(y[i]) - x[i], 2) / length / 20;
+      bytes += static_cast<double>(encode(op, x, keys).size()) / 20;
+    }
+    return std::pair(error, bytes);
+  };
+  for (const auto& [bare, bucketed] : {std::pair{"dithering:8", "bucket:512+dithering:4"},
+                                       {"qsgd:20,max", "bucket:512+qsgd:4,max"}}) {
+    const auto [error, bytes] = cost(bare);
+    const auto [more_error, more_bytes] = cost(bucketed);
+    EXPECT_LT(error, more_error) << bare;
+    EXPECT_LT(bytes, more_bytes) << bare;
+  }
+}
+
 }  // namespace
 }  // namespace laconic::testing

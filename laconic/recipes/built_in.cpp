@@ -15,17 +15,14 @@ Tuning rate(double lr) {
   return tuning;
 }
 
-// Of the optimiser, where the memory carries it or feedback takes its place.
-Tuning no_momentum(double lr = 0.05) {
+Tuning momentum(double momentum, double lr) {
   Tuning tuning = rate(lr);
-  tuning.momentum = 0;
+  tuning.momentum = momentum;
   return tuning;
 }
 
-Tuning linear(Tuning tuning) {
-  tuning.decay = "linear";
-  return tuning;
-}
+// Of the optimiser, where the memory carries it or feedback takes its place.
+Tuning no_momentum(double lr = 0.05) { return momentum(0, lr); }
 
 Tuning adamw(double lr) {
   Tuning tuning = rate(lr);
@@ -115,7 +112,7 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "threshold",
                  .op = "threshold:0.01",
                  .memory = "feedback",
-                 .training = linear(no_momentum(0.5)),
+                 .training = momentum(0.5, 0.25),
                  .summary = "All entries of at least 0.01, with error feedback."});
   all.push_back({.name = "adaptive",
                  .op = "adaptive",

@@ -355,7 +355,7 @@ TEST(Decentralised, IsMixingAndTheRanksOwnStep) {
 
 TEST(Methods, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_EQ(message_of<UsageError>([] { require_one_momentum(find_recipe("dgc"), true); }),
-            "memory 'dgc' carries the momentum itself; allowed: optimiser sgd with momentum 0");
+            "memory 'dgc:0.5' carries the momentum itself; allowed: optimiser sgd with momentum 0");
   require_one_momentum(find_recipe("dgc"), false);
   require_one_momentum(find_recipe("natural-feedback"), true);
   auto ends = make_thread_transports(1);

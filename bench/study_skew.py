@@ -103,7 +103,7 @@ def skew_lines(found, plan):
         rows.append([f"`{cells[0]['settings']['method']['memory']}`, lr {cells[0]['settings']['lr']:g}",
                      with_interval(list(accuracies(row["cells"]).values()), "{:.2f}"), str(len(cells)),
                      with_interval(differences, "{:+.2f}") if differences else "", bytes_text(traffic), tried_text(name, row),
-                     f"{len(row['tried'])}" + ("" if row["ended"] else ", budget ended")])  # fmt: skip
+                     f"{len(row['tried'])}" + ("" if row["ended"] else ", not all neighbours")])  # fmt: skip
     head = ["memory", "accuracy, %", "seeds", f"points to `{BASELINE}`", "traffic per step", "best and neighbours on held-out images, %", "points tried"]
     yield from table(head, rows)
     yield ""

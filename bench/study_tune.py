@@ -181,7 +181,7 @@ def table_of(found):
     for one in found:
         around = "; ".join(f"{row['settings']}: {near(row)}" for row in one["neighbours"])
         best = ", ".join(value if isinstance(value, str) else f"{key} {value:g}" for key, value in one["best"].items())
-        rows.append([one["recipe"], best, f"{100 * one['accuracy']:.2f}", around, f"{one['runs']}" + ("" if one["ended"] else ", budget ended")])
+        rows.append([one["recipe"], best, f"{100 * one['accuracy']:.2f}", around, f"{one['runs']}" + ("" if one["ended"] else ", not all neighbours")])
     told = sorted({f"bench/study.py tune --epochs {one['epochs']} --seeds {len(one['seeds'])} --budget {one['budget']}" for one in found})
     yield f"{', '.join(f'`{command}`' for command in told)}: accuracies in percent, on {VALIDATION:,} held-out training images."
     yield ""

@@ -163,14 +163,6 @@ def peers(bench):
 TABLES = {"operators": operators, "inputs": inputs, "threads": threads, "sizes": sizes, "codecs": codecs, "low-rank": low_rank, "peers": peers}
 
 
-def replaced(page, name, table):
-    begin, end = f"<!-- table {name} -->\n", f"<!-- end {name} -->"
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(page):
-        sys.exit(f"tables.py: the page has no table '{name}'")
-    return pattern.sub(lambda _: begin + "\n".join(table).strip() + "\n" + end, page)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="TABLE", help=" ".join(TABLES))

@@ -67,10 +67,12 @@ class Words(unittest.TestCase):
         self.assertIn("no change 'soon:1gbit'; allowed: ", run("--then", "soon:1gbit", "--", "true").stderr)
         self.assertIn("no rate ''; allowed: ", run("--then", "5", "--", "true").stderr)
 
-    def test_a_bucket_is_as_large_as_its_rate_needs(self):
-        self.assertEqual(hosts.bucket("10mbit"), (16000, 100))
-        self.assertEqual(hosts.bucket("100mbit"), (62500, 50))
-        self.assertEqual(hosts.bucket("1gbit"), (256000, 20))
+    def test_a_link_has_a_class_for_small_packets_and_for_each_host(self):
+        lines = list(hosts.shaping("eth0", "10mbit", 4))
+        self.assertEqual(sum(line.startswith("class") for line in lines), 6)
+        self.assertEqual(sum("rate 2000000bit ceil 10000000bit" in line for line in lines), 5)
+        sorted_by = [line.split("match ")[1].split(" flowid ") for line in hosts.sorting("eth0", 2, "dst") if "match" in line]
+        self.assertEqual(sorted_by, [["u16 0x0000 0xff00 at 2", "1:1"], ["ip dst 10.78.0.1/32", "1:2"], ["ip dst 10.78.0.2/32", "1:3"]])
 
     def test_on_loopback_there_are_processes_and_no_hosts(self):
         with hosts.Hosts(2, "loopback") as two:

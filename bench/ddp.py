@@ -4,6 +4,7 @@
     bench/ddp.py --hosts 4 --rate 100mbit                      hosts with shaped links (root)
     bench/ddp.py --hosts 2 --rate loopback --model 60m         processes on this machine
     bench/ddp.py --json > a.json; ...; bench/ddp.py --merge a.json b.json      one table of several short runs
+    bench/ddp.py --model gpt10m --text input.txt --train 200 --variants stock,recipe=grid      loss on held-out text by seconds of training
 
 All variants live in the same processes and take turns, round by round, so that a busy machine is busy for all. A round is a few
 steps of forward, backward and SGD between two barriers. Shown are medians over rounds and, for what a variant gains over the
@@ -22,12 +23,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import hosts as shaped  # noqa: E402
+from torch_models import MODELS, task_of  # noqa: E402
 
-MODELS = {  # widths of fully connected layers
-    "0.4m": [256, 512, 512, 10],
-    "10m": [1024, 2048, 2048, 2048, 10],
-    "60m": [2048, 4096, 4096, 4096, 4096, 10],
-}
 ALONE = "compute alone"  # without any exchange
 VARIANTS = [
     "stock", "fp16", "powersgd-hook:1", "powersgd-hook:4", "dense", "natural exchange=sharded",
@@ -66,9 +63,9 @@ def attach_variant(variant, build, torch):
     import laconic_comm
 
     ddp = DistributedDataParallel(build(), **buckets)
-    options = dict(setting.split("=", 1) for setting in (settings if "=" not in name else [name, *settings]))
+    options = {"guard": "off", **dict(setting.split("=", 1) for setting in (settings if "=" not in name else [name, *settings]))}
     if name == "dense":
-        laconic_comm.attach(ddp, recipe="dense")
+        laconic_comm.attach(ddp, **{"recipe": "dense", **options})
     else:
         laconic_comm.attach(ddp, None if "=" in name else name, **options)
     return ddp
@@ -87,21 +84,15 @@ def work(options):
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    widths = MODELS[options.model]
-
-    def build():
-        torch.manual_seed(0)
-        layers = []
-        for i, o in zip(widths, widths[1:]):
-            layers += [torch.nn.Linear(i, o), torch.nn.ReLU()]
-        return torch.nn.Sequential(*layers[:-1])
-
-    x = torch.randn(options.batch, widths[0], generator=torch.Generator().manual_seed(dist.get_rank()))
-    y = torch.randint(widths[-1], (options.batch,), generator=torch.Generator().manual_seed(dist.get_rank()))
-    loss = torch.nn.CrossEntropyLoss()
+    task = task_of(torch, options.model, options.batch, dist.get_rank(), options)
+    if options.train:
+        train(options, task, torch, dist)
+        dist.barrier()
+        os._exit(0)
+    (x, y), loss = task.batch(0), task.loss
     models = {}
     for variant in [ALONE, *options.variants]:
-        model = build() if variant == ALONE else attach_variant(variant, build, torch)
+        model = task.build() if variant == ALONE else attach_variant(variant, task.build, torch)
         models[variant] = model, torch.optim.SGD(model.parameters(), lr=0.01)
 
     def steps(variant, count):
@@ -132,6 +123,42 @@ def work(options):
         print("ROUNDS " + json.dumps(rounds), flush=True)
     dist.barrier()
     os._exit(0)  # gloo's threads may hang at exit where the interpreter's end is not theirs
+
+
+def train(options, task, torch, dist):
+    """Variants one after the other, each from the same start: [step, seconds of training, loss on what is held out]."""
+    for number, variant in enumerate(options.variants):
+        ddp = attach_variant(variant, task.build, torch)
+        plain = options.model == "resnet20"
+        optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9) if plain else torch.optim.AdamW(ddp.parameters(), lr=1e-3)
+        seconds, points, sent = 0.0, [], 0
+        for step in range(options.train + 1):
+            if step % options.every == 0 or step == options.train:
+                points.append([step, seconds, held_out_loss(task, ddp, torch)])
+                dist.barrier()
+            if step == 1 and options.gate and number == 0:  # parameters have been told, buckets made
+                if dist.get_rank() == 0:
+                    wait_for_gate(options.gate)
+                dist.barrier()
+            start, before = time.perf_counter(), sent_bytes()
+            if step < options.train:
+                x, y = task.batch(step)
+                optimizer.zero_grad(set_to_none=False)
+                task.loss(ddp(x), y).backward()
+                optimizer.step()
+            seconds += time.perf_counter() - start
+            sent += sent_bytes() - before
+        if dist.get_rank() == 0:
+            print("POINTS " + json.dumps({"variant": variant, "points": points, "bytes": sent / options.train}), flush=True)
+
+
+def held_out_loss(task, ddp, torch):
+    x, y = task.held_out()
+    ddp.module.eval()
+    with torch.no_grad():
+        told = sum(float(task.loss(ddp.module(a), b)) * len(b) for a, b in zip(x.split(64), y.split(64))) / len(y)
+    ddp.module.train()
+    return told
 
 
 # Links are shaped when all is warm: at their rate the models' broadcasts alone would take minutes.
@@ -194,6 +221,15 @@ def show(rows, options):
               f"| {row['cpu']:.2f} | {1e3 * row['cpu_seconds']:.1f} | {row['sent_megabytes']:.3f} | {line} |")  # fmt: skip
 
 
+def show_training(said):
+    """A line of JSON for each variant."""
+    lines = [line.removeprefix("POINTS ") for line in said.splitlines() if line.startswith("POINTS ")]
+    if not lines:
+        raise shaped.Trouble(f"rank 0 has no losses; it said:\n{said.strip()}")
+    print("\n".join(lines))
+    return 0
+
+
 def merged(files):
     """Rounds of several runs of the same kind, and what they were."""
     runs = []
@@ -237,6 +273,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=8, help="(8)")
     parser.add_argument("--steps", type=int, default=1, help="in a round (1)")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; the first is what others are compared with")
+    parser.add_argument("--train", type=int, default=0, metavar="STEPS", help="train each variant for so many steps and tell its loss")
+    parser.add_argument("--every", type=int, default=20, help="steps between losses (20)")
+    parser.add_argument("--cifar", help="folder of CIFAR-10's binary batches, for resnet20; else images are drawn")
+    parser.add_argument("--text", help="for a GPT; else letters are drawn")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds (3600)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="outputs of --json, shown as one")
@@ -270,6 +310,8 @@ def main():
             said = run_on_loopback(command, options)
         else:
             said = run_on_hosts(command, options)
+        if options.train:
+            return show_training(said)
         lines = [line for line in said.splitlines() if line.startswith("ROUNDS ")]
         if not lines:
             raise shaped.Trouble(f"rank 0 has no figures; it said:\n{said.strip()}")

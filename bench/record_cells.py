@@ -1,14 +1,13 @@
 """What bench/record.py measures: each cell is one run, and what it gives is JSON."""
 
-import dataclasses
 import json
 import os
 import re
 import subprocess
 import tempfile
-import typing
 
 import hosts as shaped
+from record_torch import Cell, torch_cells
 
 HOSTS, BATCH = 4, 64  # a global batch of 256
 BF16 = "op=half:bf16 exchange=sharded"
@@ -25,28 +24,19 @@ GUARDED_AT_ONCE = 6
 PAIRS = 15
 SHAPED_GUARDED = ["natural", "grid", "qsgd", "topk-natural"]
 LOSS_STEPS = 234  # one pass over the images
-PARTS = ("shaped", "guard", "change", "loss", "growth")
+PARTS = ("shaped", "guard", "change", "loss", "growth", "torch")
 
 
-@dataclasses.dataclass
-class Cell:
-    name: str
-    seconds: float  # what it takes, about
-    run: typing.Callable[[str], dict]
-
-
-def turns(program, rate, transport, variants, rounds, steps, seconds, warm=3, meanwhile=None):
+def turns(options, rate, transport, variants, rounds, steps, seconds, warm=3):
     """`laconic bench training` on hosts with such links: its lines."""
-    words = [program, "bench", "training", "--transport", transport, "--batch", str(BATCH), "--json", "--rounds", str(rounds)]
+    if options.tiny:
+        rounds, seconds, warm = min(rounds, 2), 0, 1
+    words = [options.program, "bench", "training", "--transport", transport, "--batch", str(BATCH), "--json", "--rounds", str(rounds)]
     words += ["--steps", str(steps), "--warm", str(warm), "--seconds", str(seconds)]
     for variant in variants:
         words += ["--variant", variant]
     with shaped.Hosts(HOSTS, rate) as hosts:
-        watch = None
-        if meanwhile:
-            def watch(_):
-                meanwhile(hosts)
-        said = hosts.run(words, timeout=seconds * 3 + 120, mpi=transport == "mpi", meanwhile=watch)
+        said = hosts.run(words, timeout=seconds * 3 + 600, mpi=transport == "mpi")
     return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
 
@@ -64,46 +54,57 @@ def columns(lines):
 
 
 def shaped_cell(transport, rate):
-    def run(program):
-        return columns(turns(program, rate, transport, SHAPED, 99, STEPS[rate], seconds, warm=2))
+    def run(options):
+        return columns(turns(options, rate, transport, SHAPED, 99, STEPS[rate], seconds, warm=2))
 
     seconds = {"10mbit": 75}.get(rate, 32)
     return Cell(f"shaped/{transport}/{rate}", 1.3 * seconds + 5, run)
 
 
 def loopback_cell(transport, recipes):
-    def run(program):
+    def run(options):
         variants = ["dense"] + [f"{recipe} guard=on" for recipe in recipes]
-        return columns(turns(program, "loopback", transport, variants, PAIRS, 8, 0, warm=30))
+        return columns(turns(options, "loopback", transport, variants, PAIRS, 8, 0, warm=30))
 
     return Cell(f"guard/{transport}/loopback/{'+'.join(recipes)}", 8 + 9 * len(recipes), run)
 
 
 def guard_cell(rate, recipe):
-    def run(program):
+    def run(options):
         variants = ["dense", recipe, f"{recipe} guard=on"]
-        return columns(turns(program, rate, "sockets", variants, 99, {"10mbit": 2}.get(rate, 8), seconds, warm=24))
+        return columns(turns(options, rate, "sockets", variants, 99, {"10mbit": 2}.get(rate, 8), seconds, warm=24))
 
     seconds = {"10mbit": 60}.get(rate, 25)
     return Cell(f"guard/sockets/{rate}/{recipe}", {"10mbit": 110}.get(rate, 45), run)
 
 
+def lines_of(path):
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        return [json.loads(line) for line in file if line.endswith("}\n")]
+
+
 def change_cell(recipe, steps=60):
-    """100 Mbit/s, then 1 Gbit/s, then 10 Mbit/s: what each step took and by which lane, and when links changed."""
+    """100 Mbit/s, then 1 Gbit/s, then 10 Mbit/s: what each step took and by which lane, and when links changed. Ranks that take different
+    lanes cannot end a step, and those whose models differ end the run with a sentence."""
 
-    def run(program):
-        rates, seen = ["1gbit", "10mbit"], []
+    def run(options):
+        rates, seen, each = ["1gbit", "10mbit"], [], 4 if options.tiny else steps
+        with tempfile.TemporaryDirectory() as folder, shaped.Hosts(HOSTS, "100mbit") as hosts:
 
-        def meanwhile(hosts):
-            with open(hosts.output) as file:
-                done = file.read().count("\n")
-            if rates and done >= steps * (3 - len(rates)):
-                seen.append([done, rates[0]])
-                hosts.shape(rates.pop(0))
+            def meanwhile(_):
+                done = len(lines_of(f"{folder}/run/steps.jsonl"))
+                if rates and done >= each * (3 - len(rates)):
+                    seen.append([done, rates[0]])
+                    hosts.shape(rates.pop(0))
 
-        lines = turns(program, "100mbit", "sockets", [f"{recipe} guard=on"], 3 * steps, 1, 0, meanwhile=meanwhile)
-        return {"changes": seen, "seconds": [line["seconds"] for line in lines], "lanes": [line["lanes"][0] for line in lines],
-                "decisions": [json.loads(d) for line in lines for d in line["decisions"]]}  # fmt: skip
+            words = [options.program, "train", "--transport", "sockets", "--batch", str(BATCH), "--recipe", recipe, "--guard", "on"]
+            words += ["--steps", str(3 * each), "--evaluate-every", str(3 * each), "--out", f"{folder}/run", "--trace"]
+            hosts.run(words, timeout=1800, meanwhile=meanwhile)
+            made = lines_of(f"{folder}/run/steps.jsonl")
+            return {"changes": seen, "seconds": [step["seconds"] for step in made], "lanes": [step["lane"] for step in made],
+                    "decisions": lines_of(f"{folder}/run/guard.jsonl")}  # fmt: skip
 
     return Cell(f"change/{recipe}", 110, run)
 
@@ -111,15 +112,18 @@ def change_cell(recipe, steps=60):
 def loss_cell(rate, variant):
     """One pass over the images with evaluations: what the loss was after so many seconds of training."""
 
-    def run(program):
+    def run(options):
         recipe, *more = variant.split()
-        words = [program, "train", "--transport", "sockets", "--batch", str(BATCH), "--steps", str(LOSS_STEPS), "--evaluate-every", "18"]
+        steps = 4 if options.tiny else LOSS_STEPS
+        words = [options.program, "train", "--transport", "sockets", "--batch", str(BATCH), "--steps", str(steps), "--evaluate-every", "18"]
         words += ["--json"]
         if variant == BF16:
             words += ["--op", "half:bf16", "--exchange", "sharded"]
+        elif variant == "natural-entropy exchange=sharded":
+            words += ["--op", "natural+entropy", "--exchange", "sharded"]
         else:
             words += ["--recipe", recipe]
-        words += [word for option in more if option.startswith("guard=") for word in ("--guard", option[6:])]
+        words += ["--guard", "on" if "guard=on" in more else "off"]
         with shaped.Hosts(HOSTS, rate) as hosts:
             said = hosts.run(words, timeout=1800)
         points = []
@@ -141,10 +145,11 @@ GROWN = ["dense identity none", "sharded natural none", "gather topk:0.01 feedba
 def growth_cell(count, ranks):
     """Processor seconds of a step without a network, and the most memory that the process had, by model size and ranks."""
 
-    def run(program):
+    def run(options):
         rows = []
+        repeats = "1" if options.tiny else "3"
         for method in GROWN:
-            words = [program, "bench", "step", "--count", str(count), "--ranks", str(ranks), "--repeats", "3", "--method", method, "--json"]
+            words = [options.program, "bench", "step", "--count", str(count), "--ranks", str(ranks), "--repeats", repeats, "--method", method, "--json"]
             with tempfile.NamedTemporaryFile("r") as memory:
                 script = ("import json,resource,subprocess,sys;subprocess.run(sys.argv[2:],check=True);"
                           "open(sys.argv[1],'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))")  # fmt: skip
@@ -169,6 +174,8 @@ def cells_of(parts):
     if "loss" in parts:
         cells += [loss_cell(rate, variant) for rate in ("100mbit", "10mbit") for variant in ["dense", BF16, *SHAPED[3:], "grid guard=on"]]
     if "growth" in parts:
-        cells += [growth_cell(count, 4) for count in (1_000_000, 4_000_000, 16_000_000, 64_000_000)]
+        cells += [growth_cell(count, 4) for count in (1_000_000, 4_000_000, 16_000_000, 64_000_000, 100_000_000)]
         cells += [growth_cell(1_000_000, ranks) for ranks in (2, 8, 16, 32, 64)]
+    if "torch" in parts:
+        cells += torch_cells()
     return cells

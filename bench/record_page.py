@@ -15,6 +15,8 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PAGE = os.path.join(ROOT, "docs", "performance.md")
 NAMES = {BF16: "bf16, sharded", "alone": "no communication", "natural-entropy exchange=sharded": "natural-entropy, sharded"}
 LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "unshaped"}
+MODELS = {"resnet20": "ResNet-20, CIFAR-10", "gpt10m": "A GPT of 10.7 million parameters, Tiny Shakespeare", "gpt50m": "A GPT of 56.9 million parameters"}
+PROGRAM_BYTES = 12e6  # of a process that has no arrays yet
 LATENCY = "150us"  # of these hosts, which the planner is told
 median = statistics.median
 
@@ -179,15 +181,86 @@ def plan_table(results, program):
     yield from table(["", *(LINKS[rate] for rate, _ in columns)], rows)
 
 
+def own_memory(cell, row):
+    """What the library takes of memory, in gradients of one rank: the program itself has two arrays, and one for each rank."""
+    gradient = 4 * cell["count"]
+    return (row["peak_bytes"] - gradient * (2 + cell["ranks"]) - PROGRAM_BYTES) / cell["ranks"] / gradient
+
+
 def growth_tables(results):
     cells = sorted((c for name, c in results.items() if name.startswith("growth/")), key=lambda c: (c["ranks"] != 4, c["ranks"], c["count"]))
     if not cells:
         return
-    yield "Processor ms of one rank for a step without a network, and the most memory that the process with all ranks had:"
+    yield "Processor ms of one rank for a step without a network, and what the library takes of memory for a rank, in gradients (from 16 million entries on):"
     yield ""
     methods = [row["method"] for row in cells[0]["methods"]]
-    rows = [[f"{c['count'] / 1e6:g} million x {c['ranks']}", *(f"{1e3 * row['step_seconds']:.2f} (peak {row['peak_bytes'] / 1e6:.0f} MB)" for row in c["methods"])] for c in cells]
+
+    def text(cell, row):
+        large = cell["count"] >= 16_000_000
+        return f"{1e3 * row['step_seconds']:.2f}" + (f" (memory {own_memory(cell, row):.2f})" if large else "")
+
+    rows = [[f"{c['count'] / 1e6:g} million x {c['ranks']}", *(text(c, row) for row in c["methods"])] for c in cells]
     yield from table(["entries x ranks", *methods], rows)
+
+
+def torch_name(variant):
+    return {"stock": "torch's own", "fp16": "torch's fp16 hook", "powersgd-hook:1": "torch's PowerSGD hook, rank 1"}.get(
+        variant, named(variant.removeprefix("recipe=").replace("half:bf16 exchange", "op=half:bf16 exchange")))  # fmt: skip
+
+
+def torch_steps(results, model):
+    """By link and variant: ms of a step over rounds, against torch's own in the same run, and megabytes."""
+    found = {}
+    for name, cell in results.items():
+        parts = name.split("/")
+        if parts[:2] == ["torch", "step"] and parts[3] == model:
+            for row in cell["rows"]:
+                found.setdefault(parts[2], {}).setdefault(row["variant"], (1e3 * images_of(cell) / row["samples_per_second"], row))
+    return found
+
+
+def images_of(cell):
+    return cell["batch"] * cell["hosts"]
+
+
+def torch_tables(results):
+    for model, about in MODELS.items():
+        found = torch_steps(results, model)
+        links = [rate for rate in shaped.RATES if rate in found]
+        if not links:
+            continue
+        yield f"{about}, {HOSTS} hosts: ms per step / times torch's own / megabytes that a host sends in a step."
+        yield ""
+        variants = list(dict.fromkeys(v for rate in links for v in found[rate]))
+
+        def row(variant):
+            yield torch_name(variant)
+            for rate in links:
+                ms, of = found[rate].get(variant, (None, None))
+                yield f"{ms:.0f} / {of['speedup']:.2f} / {of['sent_megabytes']:.3f}" if of else ""
+
+        yield from table(["", *(LINKS[rate] for rate in links)], (list(row(v)) for v in variants))
+        yield ""
+        yield from torch_losses(results, model)
+
+
+def torch_losses(results, model):
+    for rate in shaped.RATES:
+        cells = {name.split("/", 4)[4]: cell for name, cell in results.items() if name.startswith(f"torch/loss/{rate}/{model}/")}
+        if "stock" not in cells:
+            continue
+        steps, dense, goal = cells["stock"]["points"][-1]
+
+        def row(variant):
+            points = cells[variant]["points"]
+            there = next((p for p in points if p[2] <= goal), None)
+            return [torch_name(variant), f"{there[1]:.1f}" if there else "not reached", f"{dense / there[1]:.2f}" if there else "",
+                    f"{points[-1][1]:.1f}", f"{points[-1][2]:.4f}"]  # fmt: skip
+
+        yield f"{LINKS[rate]}, {steps} steps each: seconds to a held-out loss of {goal:.4f}, which torch's own reaches after all of them; one seed."
+        yield ""
+        yield from table(["", "seconds", "times torch's own", "all steps, s", "last loss"], (row(v) for v in cells))
+        yield ""
 
 
 def plot(results):
@@ -228,7 +301,8 @@ def what_was_run(results):
 
 def write(results, program):
     tables = {"where-not": where_not(results), "shaped": shaped_tables(results), "guard": guard_tables(results), "change": change_tables(results),
-              "loss": loss_tables(results), "plan": plan_table(results, program), "growth": growth_tables(results), "run": what_was_run(results)}  # fmt: skip
+              "loss": loss_tables(results), "plan": plan_table(results, program), "growth": growth_tables(results),
+              "torch": torch_tables(results), "run": what_was_run(results)}  # fmt: skip
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     for name, lines in tables.items():

@@ -1,0 +1,62 @@
+"""What bench/record.py would measure, and that its page is written from what is there.
+
+    record_test.py
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PROGRAM = os.path.join(ROOT, "bench", "record.py")
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+import record_page  # noqa: E402
+
+
+def run(*words):
+    return subprocess.run([sys.executable, PROGRAM, *words], capture_output=True, text=True, timeout=120)
+
+
+class Record(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def test_a_list_has_cells_of_every_part_and_what_is_there(self):
+        name = "growth/1000000x4"
+        with open(os.path.join(self.folder, name.replace("/", "--") + ".json"), "w") as file:
+            json.dump({}, file)
+        done = run("--list", "--folder", self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        states = {line.split(" s  ")[1]: line.split()[0] for line in done.stdout.splitlines()}
+        self.assertEqual({cell.split("/")[0] for cell in states}, {"shaped", "guard", "change", "loss", "growth", "torch"})
+        self.assertEqual([cell for cell, state in states.items() if state == "there"], [name])
+        self.assertEqual(states["torch/loss/1gbit/gpt10m/recipe=grid"], "--text")
+        with_text = run("--list", "--folder", self.folder, "--text", "input.txt")
+        self.assertIn("missing", next(line for line in with_text.stdout.splitlines() if line.endswith("torch/loss/1gbit/gpt10m/recipe=grid")))
+
+    def test_what_cannot_be_gets_a_sentence(self):
+        self.assertIn("no part 'all'; known: shaped guard", run("all").stderr)
+        self.assertIn("--tiny leaves figures that say nothing", run("--tiny").stderr)
+
+    def test_tables_are_made_of_what_is_there(self):
+        row = {"variant": "stock", "samples_per_second": 32.0, "speedup": 1.0, "sent_megabytes": 1.5}
+        other = {"variant": "recipe=grid", "samples_per_second": 64.0, "speedup": 2.0, "sent_megabytes": 0.1}
+        results = {
+            "torch/step/10mbit/resnet20/grid": {"batch": 16, "hosts": 4, "rows": [row, other]},
+            "torch/loss/10mbit/resnet20/stock": {"points": [[0, 0.0, 2.3], [20, 50.0, 1.5]]},
+            "torch/loss/10mbit/resnet20/recipe=grid": {"points": [[0, 0.0, 2.3], [10, 5.0, 1.4], [20, 10.0, 1.2]]},
+        }
+        page = "\n".join(record_page.torch_tables(results))
+        self.assertIn("| torch's own | 2000 / 1.00 / 1.500 |", page)
+        self.assertIn("| grid | 1000 / 2.00 / 0.100 |", page)
+        self.assertIn("| grid | 5.0 | 10.00 | 10.0 | 1.2000 |", page)
+        step = {"step_seconds": 0.5, "peak_bytes": 12e6 + 64e6 * (2 + 4 + 4 * 2), "method": "gather topk:0.01 feedback"}
+        growth = "\n".join(record_page.growth_tables({"growth/16000000x4": {"count": 16_000_000, "ranks": 4, "methods": [step]}}))
+        self.assertIn("| 16 million x 4 | 500.00 (memory 2.00) |", growth)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -48,7 +48,9 @@ bool is_remembered(const laconic_method& of, const State& now, const std::string
   const Recipe& recipe = of.agreement.recipe;
   const std::string role = role_of(name), inner = inner_name(name);
   const bool of_shard = inner != name;
-  if (!has_role(memories(), of_shard ? recipe.down_memory : recipe.memory, role) &&
+  // Owners of shards that auto had among more ranks, and has no more, had feedback.
+  const std::string owners = recipe.exchange == "auto" ? "feedback" : recipe.down_memory;
+  if (!has_role(memories(), of_shard ? owners : recipe.memory, role) &&
       !has_role(exchanges(), recipe.exchange, role))
     return false;
   return std::ranges::find(of.agreement.model, inner.substr(inner.find('/') + 1), &Tensor::name) !=

@@ -395,9 +395,11 @@ def checked(law, x, y):
 
 
 class Averaging:
-    """gather, dense, summed and, with a way back, server and sharded."""
+    """gather, dense, summed and, with a way back, server and sharded; auto among at most four ranks, where it is gather."""
 
     def __init__(self, recipe, counts, ranks, seed):
+        if recipe["exchange"] == "auto" and ranks > 4:
+            raise ValueError(f"auto among {ranks} ranks may be sharded; name the exchange")
         self.recipe, self.ranks, self.seed = recipe, ranks, seed
         self.slices = Slices(counts).all
         self.up = [[memory(recipe["memory"], b - a, recipe["op"]) for a, b in self.slices] for _ in range(ranks)]

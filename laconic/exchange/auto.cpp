@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kFrameHead = 64, kSectionHead = 12;  // about what a frame has beside its sections
 
-std::string chosen_for(const Plan& plan, int ranks) {
+std::string chosen_for(const Plan& plan, const std::string& memory, int ranks) {
   double payload = 0;
   for (std::size_t i = 0; i < plan.layout.size(); ++i)
     payload += static_cast<double>(plan.op(i).max_size(plan.layout[i].count));
@@ -25,7 +25,7 @@ std::string chosen_for(const Plan& plan, int ranks) {
   if (std::ranges::all_of(plan.operators, &Operator::adds_up) && pieces < gather && ranks > 2)
     return "summed";
   const double sharded = pieces + 2 * (n - 1) * (kFrameHead + kSectionHead * slices);
-  return 2 * sharded < gather ? "sharded" : "gather";
+  return 2 * sharded < gather && !adds_up_means(memory) ? "sharded" : "gather";
 }
 
 bool of_owners(const std::string& name) { return name.starts_with(kOfShard); }
@@ -94,8 +94,7 @@ const RegisterExchange automatic{{
     .parameters = {},
     .follows_warmup = true,
     .make = [](const Setup& setup, const Args&) -> std::unique_ptr<Exchange> {
-      std::string name = chosen_for(setup.plan, setup.transport.size());
-      if (name == "sharded" && adds_up_means(setup.memory)) name = "gather";
+      const std::string name = chosen_for(setup.plan, setup.memory, setup.transport.size());
       const auto at = std::ranges::find(exchanges(), name, &ExchangeInfo::name);
       return std::make_unique<Auto>(at->make(setup, Args(at->name, at->parameters, {})), setup);
     },
@@ -104,7 +103,7 @@ const RegisterExchange automatic{{
 const RegisterForesight foresight{{
     .name = "auto",
     .make = [](Rehearsal& rehearsal, const Args&) -> std::unique_ptr<Foresight> {
-      return foresee(chosen_for(rehearsal.plan, rehearsal.ranks), rehearsal);
+      return foresee(chosen_for(rehearsal.plan, rehearsal.memory, rehearsal.ranks), rehearsal);
     },
 }};
 

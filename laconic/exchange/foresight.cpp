@@ -15,14 +15,16 @@ Registry<ForesightInfo>& registry() {
 }
 
 constexpr std::uint64_t kSeed = 1;
+constexpr std::size_t kSenders = 5;  // whose draws are in a sum, at most: more change sizes little
 
 }  // namespace
 
 Rehearsal::Rehearsal(const Model& model, Plan plan, std::optional<Plan> down, int ranks,
-                     std::span<const float> gradient, bool zeros_rest)
+                     std::span<const float> gradient, bool zeros_rest, std::string memory)
     : plan(std::move(plan)),
       down(std::move(down)),
       ranks(ranks),
+      memory(std::move(memory)),
       gradient_(gradient),
       places_(model) {
   for (std::size_t i = 0; i < places_.tensors(); ++i)
@@ -41,10 +43,10 @@ Leg Rehearsal::leg_of(const Plan& plan, std::uint64_t seed) const {
   return {plan, seed, kForeseenStep, gradient_.size(), static_cast<std::size_t>(ranks)};
 }
 
-std::uint64_t Rehearsal::frame(const Plan& plan, Slices slices) {
+void Rehearsal::write(const Plan& plan, Slices slices, std::size_t rank) {
   Leg leg = leg_of(plan, kSeed);
   leg.strata = true;
-  out_.begin(leg, 0, written_);
+  out_.begin(leg, static_cast<int>(rank), written_);
   for (const std::size_t i : slices) {
     const Slice& slice = plan.layout[i];
     if (rests(slice))
@@ -53,21 +55,39 @@ std::uint64_t Rehearsal::frame(const Plan& plan, Slices slices) {
       out_.add(i, Floats(gradient_.subspan(slice.offset, slice.count)), scratch_);
   }
   out_.finish();
+}
+
+std::uint64_t Rehearsal::frame(const Plan& plan, Slices slices) {
+  write(plan, slices, 0);
   return written_.size();
 }
 
 std::uint64_t Rehearsal::way_back(const Plan& up, const Plan& down, Slices slices) {
-  in_.open(leg_of(up, kSeed), 0, slices, written_.view(), scratch_, true);
+  const bool drawn = std::ranges::any_of(
+      slices, [&](std::size_t i) { return up.op(i).traits(up.layout[i].count).random; });
+  const std::size_t senders = drawn ? std::min<std::size_t>(ranks, kSenders) : 1;
+  const float weight = static_cast<float>(ranks) / static_cast<float>(senders);
+  sum_.assign(entries_of(down, slices), 0.0F);
+  for (std::size_t rank = 0; rank < senders; ++rank) {
+    if (rank > 0) write(up, slices, rank);
+    in_.open(leg_of(up, kSeed), static_cast<int>(rank), slices, written_.view(), scratch_, true);
+    float* y = sum_.data();
+    for (std::size_t place = 0; place < slices.size(); ++place) {
+      const std::size_t count = down.layout[slices[place]].count;
+      if (!in_.rests(place)) in_.slice(place).add(0, count, weight, y);
+      y += count;
+    }
+  }
   const Leg leg = leg_of(down, seed_of_way_back(kSeed));
   back_.begin(leg, 0, returned_);
+  std::span<const float> rest = sum_;
   for (std::size_t place = 0; place < slices.size(); ++place) {
-    if (in_.rests(place)) {
+    const auto x = rest.first(down.layout[slices[place]].count);
+    rest = rest.subspan(x.size());
+    if (in_.rests(place))
       back_.rest(slices[place]);
-      continue;
-    }
-    sum_.assign(down.layout[slices[place]].count, 0.0F);
-    in_.slice(place).add(0, sum_.size(), static_cast<float>(ranks), sum_.data());
-    back_.add(slices[place], Floats(std::span<const float>(sum_)), scratch_);
+    else
+      back_.add(slices[place], Floats(x), scratch_);
   }
   back_.finish();
   return returned_.size();

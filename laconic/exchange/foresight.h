@@ -42,20 +42,24 @@ class Foresight {
 class Rehearsal {
  public:
   // The gradient stays; it has the model's count. Plans, and whether tensors that are all zeros
-  // rest, as in Setup.
+  // rest, and the memory, as in Setup.
   Rehearsal(const Model& model, Plan plan, std::optional<Plan> down, int ranks,
-            std::span<const float> gradient, bool zeros_rest = true);
+            std::span<const float> gradient, bool zeros_rest = true, std::string memory = "none");
 
   // Bytes of the frame of these slices.
   std::uint64_t frame(const Plan& plan, Slices slices);
-  // Bytes of the frame that brings back the sum over ranks of what was written last.
+  // Bytes of the frame that brings back the sum over ranks of what was written last: where
+  // operators draw, over some ranks with draws of their own, for sums of these have more levels
+  // than theirs.
   std::uint64_t way_back(const Plan& up, const Plan& down, Slices slices);
 
   const Plan plan;
   const std::optional<Plan> down;  // as Setup's
   const int ranks;
+  const std::string memory;
 
  private:
+  void write(const Plan& plan, Slices slices, std::size_t rank);
   Leg leg_of(const Plan& plan, std::uint64_t seed) const;
   bool rests(const Slice& slice) const;
 

@@ -55,7 +55,7 @@ void foresee_average(const Situation& situation, Forecast& forecast) {
   Rehearsal rehearsal(
       model, make_plan(recipe, model),
       recipe.down.empty() ? std::nullopt : std::optional(way_back_of(recipe, model)),
-      situation.workers, situation.samples.gradients[0], !local);
+      situation.workers, situation.samples.gradients[0], !local, recipe.memory);
   const auto foresight = foresee(recipe.exchange, rehearsal);
   const double backward = local ? 0 : kBackwardShare * situation.compute_seconds;
   std::vector<TimedUnit> units;

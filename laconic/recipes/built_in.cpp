@@ -9,6 +9,11 @@ namespace {
 const std::vector<std::string> kDgcWarmup = {"30 topk:0.25", "60 topk:0.0625", "90 topk:0.015625",
                                              "120 topk:0.004"};
 
+// Where no paper says how ranks talk to each other, or all that it says is that means are made.
+// Others keep what theirs says: frames to all (dgc, gmc, sbc, sparseloco: sums that are compressed
+// once more would be another method), a mean of all h that nothing is dropped of (diana).
+constexpr const char* kAuto = "auto";
+
 Tuning rate(double lr) {
   Tuning tuning;
   tuning.lr = lr;
@@ -42,17 +47,26 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "dense",
                  .exchange = "dense",
                  .summary = "Uncompressed: ring all-reduce of float32."});
-  all.push_back({.name = "half", .op = "half", .summary = "16-bit floats, scaled per block."});
-  all.push_back({.name = "natural", .op = "natural", .summary = "Natural compression, 9 bits."});
+  all.push_back({.name = "half",
+                 .op = "half",
+                 .exchange = kAuto,
+                 .summary = "16-bit floats, scaled per block."});
+  all.push_back({.name = "natural",
+                 .op = "natural",
+                 .exchange = kAuto,
+                 .summary = "Natural compression, 9 bits."});
   all.push_back({.name = "natural-8",
                  .op = "natural:8",
+                 .exchange = kAuto,
                  .summary = "Natural compression in a window, 8 bits."});
   all.push_back({.name = "natural-entropy",
                  .op = "natural+entropy",
+                 .exchange = kAuto,
                  .summary = "Natural compression, entropy-coded."});
   all.push_back({.name = "natural-feedback",
                  .op = "natural:nearest+entropy",
                  .memory = "feedback",
+                 .exchange = kAuto,
                  .summary = "Nearest powers of two with error feedback, entropy-coded."});
   all.push_back(
       {.name = "natural-sharded",
@@ -66,22 +80,28 @@ void add_averaging(std::vector<Recipe>& all) {
                  .summary = "Natural compression both ways through rank 0."});
   all.push_back({.name = "natural-dithering",
                  .op = "bucket:512+dithering:4",
+                 .exchange = kAuto,
                  .summary = "Natural dithering of buckets of 512, four levels and zero."});
   all.push_back({.name = "natural-dithering-unbucketed",
                  .op = "dithering:9",
+                 .exchange = kAuto,
                  .summary = "Natural dithering of whole tensors, nine levels and zero."});
   all.push_back(
       {.name = "grid",
        .op = "grid",
+       .exchange = kAuto,
        .summary = "Natural compression's guarantee, certified, in a fraction of its bits."});
   all.push_back({.name = "terngrad",
                  .op = "bucket:512+terngrad",
+                 .exchange = kAuto,
                  .summary = "Signs and zeros, at random, per bucket of 512."});
   all.push_back({.name = "qsgd",
                  .op = "bucket:512+qsgd:4,max",
+                 .exchange = kAuto,
                  .summary = "Four levels and zero, at random, per bucket of 512."});
   all.push_back({.name = "qsgd-unbucketed",
                  .op = "qsgd:16,max",
+                 .exchange = kAuto,
                  .summary = "Sixteen levels and zero, at random, of whole tensors."});
   all.push_back({.name = "diana",
                  .op = "bucket:512+terngrad",
@@ -91,11 +111,13 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "signsgd-ef",
                  .op = "sign",
                  .memory = "feedback",
+                 .exchange = kAuto,
                  .training = no_momentum(0.4),
                  .summary = "One bit per entry and a scale per tensor, with error feedback."});
   all.push_back({.name = "topk-natural",
                  .op = "topk:0.01+natural",
                  .memory = "feedback",
+                 .exchange = kAuto,
                  .training = no_momentum(0.3),
                  .summary = "The largest 1 %, as powers of two, with error feedback."});
   all.push_back({.name = "dgc",
@@ -112,11 +134,13 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "threshold",
                  .op = "threshold:0.01",
                  .memory = "feedback",
+                 .exchange = kAuto,
                  .training = momentum(0.5, 0.25),
                  .summary = "All entries of at least 0.01, with error feedback."});
   all.push_back({.name = "adaptive",
                  .op = "adaptive",
                  .memory = "feedback",
+                 .exchange = kAuto,
                  .training = no_momentum(0.5),
                  .summary = "Entries of at least half the largest, with error feedback."});
   all.push_back({.name = "randomk",

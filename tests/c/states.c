@@ -267,7 +267,8 @@ static void* disagree(void* self) {
     laconic_method* method = NULL;
     if (what == 0 && odd) options.tensors = swapped;
     if (what == 1) options.start = start;
-    if (what == 2 && odd) options.recipe = "{\"name\": \"natural\", \"op\": \"half\"}";
+    if (what == 2 && odd)
+      options.recipe = "{\"name\": \"natural\", \"op\": \"half\", \"exchange\": \"auto\"}";
     if (what == 3 && odd) options.unit_bytes = 5;
     if (what == 4 && odd) options.seed = 5;
     CHECK_FAILS(laconic_method_create(rank->transport, &options, &method), LACONIC_USAGE,

@@ -45,7 +45,7 @@ TEST(Recipe, AMixerLeavesNoRoomForAnExchange) {
   EXPECT_EQ(message_of<UsageError>([&] {
               make_mixer(Agreement{.model = {}, .recipe = find_recipe("natural")}, *ends[0]);
             }),
-            "recipe 'natural' has no mixer; it averages by exchange 'gather'");
+            "recipe 'natural' has no mixer; it averages by exchange 'auto'");
 }
 
 TEST(Recipe, MistakesAreNamed) {

@@ -34,7 +34,7 @@ Engine engine_of(int engine) {
   throw UsageError("no engine " + std::to_string(engine) + "; known: 0 and 1");
 }
 
-Agreement agreement_of(const laconic_method_options& options) {
+Agreement agreement_of(const Transport& transport, const laconic_method_options& options) {
   Agreement agreement{.model = model_of(options),
                       .recipe = recipe_of(options.recipe, "options->recipe"),
                       .seed = options.seed,
@@ -42,14 +42,15 @@ Agreement agreement_of(const laconic_method_options& options) {
                       .threads = std::max(options.threads, 1U),
                       .engine = engine_of(options.engine)};
   if (options.unit_bytes > 0) agreement.unit_bytes = options.unit_bytes;
-  if (options.guard) agreement.guard = GuardOptions::parse(options.guard);
+  agreement.guard =
+      options.guard ? GuardOptions::parse(options.guard) : GuardOptions::usual(transport);
   return agreement;
 }
 
 // A rank that was given what cannot be tells those who wait for its notes.
 Agreement agreement_or_abort(Transport& transport, const laconic_method_options& options) {
   try {
-    return agreement_of(options);
+    return agreement_of(transport, options);
   } catch (const Error& error) {
     Conversation(transport, Deadline::in(kLongestTimeout, "agreement of ranks"))
         .abort(transport.rank(), error.what());

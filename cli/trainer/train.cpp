@@ -29,7 +29,7 @@ struct Options {
   trainer::Settings settings;
   SettingsFor settings_for;
   trainer::Output output;
-  std::string transport = "threads", guard = "off";
+  std::string transport = "threads", guard = {};
   bool json = false;
 };
 
@@ -104,6 +104,7 @@ Recipe recipe_of(const Options& options) {
 // The data of a run whose arguments have been found to be right.
 trainer::Data prepare(Options& options, const Transport* transport) {
   options.settings = options.settings_for(recipe_of(options));
+  if (options.guard.empty()) options.guard = transport ? "on" : "off";
   options.settings.guard = GuardOptions::parse(options.guard);
   if (transport) options.settings.workers = static_cast<std::size_t>(transport->size());
   trainer::Data data = trainer::load_data(options.data, options.settings.validation);
@@ -196,9 +197,10 @@ const RegisterCommand command{{
           o->settings_for = add_training_options(app, o->data, o->settings);
           app.add_option("--transport", o->transport, transport_help())->capture_default_str();
           app.add_option("--guard", o->guard,
-                         "on: a step goes plain or in 16 bits where that is faster; report: only "
-                         "says so; replay=FILE: as guard.jsonl of another run says; or off")
-              ->capture_default_str();
+                         "on: a step goes plain, in 16 bits or by a cheaper operator where that is "
+                         "faster; report: only says so; replay=FILE: as guard.jsonl of another run "
+                         "says; off: bytes do not depend on what steps take. Usually on among "
+                         "processes, off among threads");
           app.add_option("--seed", o->settings.seed, "Same seed, same run")->capture_default_str();
           app.add_option("--out", o->output.folder,
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");

@@ -166,6 +166,10 @@ struct GuardOptions {
 
   // "on", "off", "report" or "replay=FILE". Throws UsageError for anything else.
   static GuardOptions parse(std::string_view text);
+  // Where nobody has said anything: on among processes, off among threads.
+  static GuardOptions usual(const Transport& transport) {
+    return {.mode = transport.joins_processes() ? Mode::on : Mode::off};
+  }
 };
 
 // What an aggregator is made from. Model, plans, seed, strata, memory, unit_bytes and the guard

@@ -31,7 +31,10 @@ Common::Common(Setup given, std::unique_ptr<Exchange> made)
       ranks(static_cast<std::size_t>(transport.size())) {
   lanes = dynamic_cast<Lanes*>(exchange.get());
   if (!lanes) return;
-  GuardFacts facts{.ranks = ranks, .entries = count_of(setup.model), .lanes = lanes->there()};
+  GuardFacts facts{.ranks = ranks,
+                   .entries = count_of(setup.model),
+                   .lanes = lanes->there(),
+                   .bytes = lanes->bytes()};
   for (const laconic::Phase& phase : setup.warmup) facts.fences.push_back(phase.until);
   guard.emplace(setup.guard, facts);
 }
@@ -168,8 +171,10 @@ bool Attempt::fly() {
   bool any = false;
   for (std::size_t i = 0; i < formed_; ++i)
     if (flights_[i]->state == State::flying && test(flights_[i]->transfer)) {
-      if (--under_way_ == 0)
-        measures_.wire += std::chrono::duration<float>(Clock::now() - under_way_since_).count();
+      if (--under_way_ == 0) {
+        landed_ = Clock::now();
+        measures_.wire += std::chrono::duration<float>(landed_ - under_way_since_).count();
+      }
       advance(i);
       any = true;
     }

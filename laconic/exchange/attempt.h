@@ -157,7 +157,7 @@ class Attempt {
 
   // What is measured for the guard (docs/guard.md).
   Measures measures_, measures_before_;  // of this step, and of the one before
-  Clock::time_point begun_, under_way_since_, probed_;
+  Clock::time_point begun_, under_way_since_, landed_, probed_;
   std::uint64_t bytes_then_ = 0;  // that had been sent when the step began
   std::size_t under_way_ = 0;     // transfers of units
   Transfer probe_;

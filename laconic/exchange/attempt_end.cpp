@@ -27,6 +27,7 @@ void Attempt::take_lane() {
   measures_ = {};
   begun_ = now;
   under_way_ = 0;
+  landed_ = now;
   probing_ = false;
   bytes_then_ = common_.transport.bytes_sent();
   common_.lanes->take(common_.guard->lane(info_.step));
@@ -96,6 +97,9 @@ void Attempt::count_votes() {
   require_same(ballots_);
   for (const Ballot& ballot : ballots_) stats_.flags |= ballot.flags;
   if (!common_.guard) return end();
+  // What the last to start has sent is in nobody's hands when it has all that it waits for itself:
+  // when all have voted it is.
+  if (formed_ > 0) measures_.wire += std::chrono::duration<float>(Clock::now() - landed_).count();
   const Decision decision = common_.guard->at(info_.step);
   stats_.lane = common_.lanes->lane();
   stats_.advised = decision.lane;

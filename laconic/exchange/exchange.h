@@ -63,12 +63,17 @@ inline std::uint32_t hash_of(std::uint32_t before, std::uint32_t next) {
   return crc32c(bytes, before);
 }
 
-class Exchange {
+// By which operators a step goes, and what moves it.
+class Route {
  public:
-  virtual ~Exchange() = default;
+  virtual ~Route() = default;
 
   virtual const Plan& plan_at(std::uint64_t step) const = 0;
   virtual std::unique_ptr<Unit> make_unit() = 0;
+};
+
+class Exchange : public Route {
+ public:
   // Whether all that means are made of travels with checksums, in frames or with sums: they then
   // prove that ranks got the same, and the vote need not wait for the means.
   virtual bool framed() const { return true; }
@@ -91,10 +96,14 @@ class Exchange {
 
   // For lanes (lanes.h): what is remembered of what this rank sends, null where it cannot be had;
   // what is remembered of the sums this rank sends back, null where it owns none of the slice;
-  // and whether a step may as well go in 16 bits.
+  // whether a step may as well go in 16 bits; and the same exchange with the plans of another setup
+  // over what this one remembers, which outlives it, null where operators are not what it is about.
   virtual Memory* memory() { return nullptr; }
   virtual Memory* owed(const Slice* /*slice*/ = nullptr) { return nullptr; }
   virtual bool takes_half() const { return false; }
+  virtual std::unique_ptr<Route> beside(const Setup& /*setup*/) { return nullptr; }
+  // How many times what it has encoded a rank sends, the busiest one.
+  virtual double copies() const { return 1; }
 
   virtual double residual_norm() const = 0;
   virtual State save() const = 0;
@@ -148,6 +157,8 @@ class Around : public Exchange {
   Memory* memory() override { return inner_->memory(); }
   Memory* owed(const Slice* slice = nullptr) override { return inner_->owed(slice); }
   bool takes_half() const override { return inner_->takes_half(); }
+  std::unique_ptr<Route> beside(const Setup& setup) override { return inner_->beside(setup); }
+  double copies() const override { return inner_->copies(); }
   double residual_norm() const override { return inner_->residual_norm(); }
   State save() const override { return inner_->save(); }
   void load(const State& state) override { inner_->load(state); }

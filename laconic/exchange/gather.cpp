@@ -19,6 +19,8 @@ class Gather : public WithMemory {
   const Plan& plan_at(std::uint64_t step) const override { return setup_.plan_at(step); }
   std::unique_ptr<Unit> make_unit() override;
   bool takes_half() const override { return true; }
+  std::unique_ptr<Route> beside(const Setup& setup) override;
+  double copies() const override { return setup_.transport.size() - 1; }
 
  private:
   Setup setup_;
@@ -104,6 +106,24 @@ class GatherUnit : public Unit {
 };
 
 std::unique_ptr<Unit> Gather::make_unit() { return std::make_unique<GatherUnit>(setup_, *memory_); }
+
+class GatherBeside : public Route {
+ public:
+  GatherBeside(const Setup& setup, Memory& memory) : setup_(setup), memory_(memory) {}
+
+  const Plan& plan_at(std::uint64_t step) const override { return setup_.plan_at(step); }
+  std::unique_ptr<Unit> make_unit() override {
+    return std::make_unique<GatherUnit>(setup_, memory_);
+  }
+
+ private:
+  Setup setup_;
+  Memory& memory_;
+};
+
+std::unique_ptr<Route> Gather::beside(const Setup& setup) {
+  return std::make_unique<GatherBeside>(setup, *memory_);
+}
 
 class GatherForesight : public Foresight {
  public:

@@ -33,7 +33,7 @@ constexpr double kProbeMost = 0.08, kProbeLeast = 0.04;
 constexpr std::uint32_t kSmallestProbe = 1024, kFirstProbe = 16384, kLargestProbe = 1U << 20;
 
 // Seconds of one core for an entry, until they have been measured.
-constexpr std::array<double, kLanes> kUsualKernels = {4e-9, 2e-9, 1e-9};
+constexpr std::array<double, kLanes> kUsualKernels = {4e-9, 2e-9, 1e-9, 2e-9};
 
 double median(std::deque<double> values) {
   if (values.empty()) return 0;
@@ -58,6 +58,19 @@ double least_ratio(std::span<const Ballot> ballots, float Measures::*seconds,
     if (least < 0 || ratio < least) least = ratio;
   }
   return least;
+}
+
+// The mean over ranks of what a byte of the probe took; below 0: there was none. A probe comes from
+// the rank before: who starts late has waited for less, and who comes after for as much longer, so
+// that in the mean it does not matter.
+double probe_per_byte(std::span<const Ballot> ballots) {
+  double seconds = 0, bytes = 0;
+  for (const Ballot& ballot : ballots) {
+    if (!(ballot.measures.probe_bytes > 0)) return -1;
+    seconds += static_cast<double>(ballot.measures.probe);
+    bytes += static_cast<double>(ballot.measures.probe_bytes);
+  }
+  return seconds / bytes;
 }
 
 double least(std::span<const Ballot> ballots, float Measures::*member) {
@@ -120,8 +133,11 @@ Decision read_decision(std::string_view text) {
   decision.step = whole("step", std::numeric_limits<std::uint64_t>::max());
   std::size_t lane = 0;
   while (lane < kLanes && line["lane"] != lane_name(lane)) ++lane;
-  if (lane == kLanes)
-    throw DataError("no lane " + line["lane"].dump() + "; known: recipe half dense");
+  if (lane == kLanes) {
+    std::string known;
+    for (std::size_t i = 0; i < kLanes; ++i) known += " " + std::string(lane_name(i));
+    throw DataError("no lane " + line["lane"].dump() + "; known:" + known);
+  }
   decision.lane = static_cast<Lane>(lane);
   if (line.contains("probe"))
     decision.probe = static_cast<std::uint32_t>(whole("probe", kLargestProbe));
@@ -192,21 +208,30 @@ double Guard::per_byte() const {
   return least;
 }
 
+// A probe that says that the link has become slower may have met something else: the next step
+// sends another, and if that says so too what was known of the link is forgotten.
+void Guard::note_probe(double seconds, double period) {
+  const double known = per_byte();
+  const bool slower = known > 0 && seconds > kLinkChanged * known;
+  if (slower && doubts_) bounds_.clear();
+  doubts_ = slower && !doubts_;
+  asks_ = false;
+  bound(seconds);
+  double took = seconds * probe_size_;
+  if (took < kProbeLeast * period) probe_size_ = std::min(kLargestProbe, probe_size_ * 2);
+  for (; took > kProbeMost * period && probe_size_ > kSmallestProbe; took /= 2) probe_size_ /= 2;
+}
+
 // The ballots tell of the step before. Of the first one there is nothing to tell, and the first
 // after it had everything to set up.
 void Guard::note(std::span<const Ballot> ballots) {
   while (!bounds_.empty() && bounds_.front().at + kBoundLasts < counted_) bounds_.pop_front();
   const double period = least(ballots, &Measures::period);
   if (counted_ < 2 || !(period > 0)) return;
+  if (const double probe = probe_per_byte(ballots); probe >= 0) note_probe(probe, period);
   bound(least_ratio(ballots, &Measures::wire, &Measures::bytes));
-  const double probe = least_ratio(ballots, &Measures::probe, &Measures::probe_bytes);
-  bound(probe);
-  if (probe >= 0) {
-    const double took = least(ballots, &Measures::probe);
-    if (took > kProbeMost * period) probe_size_ = std::max(kSmallestProbe, probe_size_ / 2);
-    if (took < kProbeLeast * period) probe_size_ = std::min(kLargestProbe, probe_size_ * 2);
-  }
   Window& window = windows_[index(lane_before_)];
+  asks_ |= !window.periods.empty() && period > kMuchWorse * median(window.periods);
   push(window.periods, period);
   push(window.exposed, least(ballots, &Measures::exposed));
   double kernels = 0, bytes = 0;
@@ -222,11 +247,9 @@ void Guard::note(std::span<const Ballot> ballots) {
 // Seconds of kernels and of the link that a step by this lane has.
 double Guard::cost(std::size_t lane) const {
   const Window& window = windows_[lane];
-  const double n = static_cast<double>(facts_.ranks), entries = static_cast<double>(facts_.entries);
-  const double width = lane == index(Lane::half) ? 2 : 4;
+  const double entries = static_cast<double>(facts_.entries);
   const double kernels = window.kernels < 0 ? kUsualKernels[lane] * entries : window.kernels;
-  const double bytes = window.bytes < 0 ? 2 * (n - 1) / n * width * entries : window.bytes;
-  return kernels + per_byte() * bytes;
+  return kernels + per_byte() * (window.bytes < 0 ? facts_.bytes[lane] : window.bytes);
 }
 
 // A step by another lane differs in what of its cost is not hidden behind the host's own work, and
@@ -304,7 +327,8 @@ void Guard::change(Lane to, std::string why) {
 }
 
 std::uint32_t Guard::next_probe() const {
-  return counted_ < kFirstProbes || counted_ % kProbeEvery == 0 ? probe_size_ : 0;
+  const bool wanted = counted_ < kFirstProbes || counted_ % kProbeEvery == 0 || asks_ || doubts_;
+  return wanted ? probe_size_ : 0;
 }
 
 }  // namespace laconic

@@ -38,6 +38,8 @@ Decision read_decision(std::string_view line);
 struct GuardFacts {
   std::size_t ranks = 1, entries = 0;
   std::array<bool, kLanes> lanes = {true, false, true};
+  // What a rank sends in a step by each lane, until it has been measured; 0: not known.
+  std::array<double, kLanes> bytes = {};
   std::vector<std::uint64_t> fences = {};  // steps at which the recipe changes: it is taken there
 };
 
@@ -76,6 +78,7 @@ class Guard {
   };
 
   void note(std::span<const Ballot> ballots);
+  void note_probe(double per_byte, double period);
   void bound(double per_byte);
   double per_byte() const;  // below 0: not known
   double cost(std::size_t lane) const;
@@ -99,6 +102,8 @@ class Guard {
   double link_then_ = 0;             // seconds per byte when lanes were last all open
   std::array<std::uint64_t, kLanes> shut_until_ = {}, shut_for_ = {};
   std::uint32_t probe_size_;
+  bool asks_ = false;    // steps have become much longer: a probe is to tell whether it is the link
+  bool doubts_ = false;  // the last probe told of a slower link, and another is to confirm it
   double predicted_gain_ = 0, measured_gain_ = 0;
   std::string last_line_;
   std::vector<std::string> record_;

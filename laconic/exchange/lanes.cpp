@@ -8,6 +8,7 @@
 #include "laconic/exchange/sums.h"
 #include "laconic/exchange/two_way.h"
 #include "laconic/kernels/reduce.h"
+#include "laconic/operators/lighter.h"
 
 namespace laconic {
 namespace {
@@ -148,34 +149,78 @@ Plan with_operator(const Plan& plan, const char* spec) {
           .operator_of = std::vector<std::size_t>(plan.layout.size())};
 }
 
+// Each operator of a plan by a cheaper one, where there is one. Nothing: there is none at all.
+std::optional<Plan> lightened(const Plan& plan) {
+  Plan light = plan;
+  bool any = false;
+  for (std::size_t op = 0; op < plan.operators.size(); ++op) {
+    std::vector<std::size_t> counts;
+    for (std::size_t i = 0; i < plan.layout.size(); ++i)
+      if (plan.operator_of[i] == op) counts.push_back(plan.layout[i].count);
+    const auto other = lighter(plan.operators[op], counts);
+    if (other) light.operators[op] = *other;
+    any |= other.has_value();
+  }
+  return any ? std::optional(light) : std::nullopt;
+}
+
+// A warm-up sends more than what comes after it, and has no lane of this kind.
+std::unique_ptr<Route> light_beside(const Setup& setup, Exchange& exchange) {
+  const auto plan = lightened(setup.plan);
+  if (!plan || !setup.warmup.empty()) return nullptr;
+  Setup with_light = setup;
+  with_light.plan = *plan;
+  if (setup.down)
+    if (auto down = lightened(*setup.down)) with_light.down = std::move(down);
+  return exchange.beside(with_light);
+}
+
 }  // namespace
 
-Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, std::unique_ptr<Exchange> half)
+Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, Others others)
     : Around(std::move(inner)),
       transport_(setup.transport),
       seed_(setup.seed),
-      half_(std::move(half)) {}
+      others_(std::move(others)) {}
 
 std::unique_ptr<Lanes> Lanes::make(const Setup& setup, std::unique_ptr<Exchange>& exchange) {
   if (!exchange->memory()) return nullptr;
-  std::unique_ptr<Exchange> half;
+  Others others;
   if (exchange->takes_half() && !adds_up_means(setup.memory)) {
     Setup with_half = setup;
     with_half.plan = with_operator(setup.plan, "half:bf16");
     with_half.warmup.clear();
     with_half.down.reset();
-    half =
+    others.half =
         make_two_way(with_half, even_shards(setup.plan.layout, setup.transport.size()), *exchange);
   }
-  return std::unique_ptr<Lanes>(new Lanes(setup, std::move(exchange), std::move(half)));
+  others.light = light_beside(setup, *exchange);
+  return std::unique_ptr<Lanes>(new Lanes(setup, std::move(exchange), std::move(others)));
 }
 
-std::array<bool, kLanes> Lanes::there() const { return {true, half_ != nullptr, true}; }
+std::array<bool, kLanes> Lanes::there() const {
+  return {true, others_.half != nullptr, true, others_.light != nullptr};
+}
+
+std::array<double, kLanes> Lanes::bytes() const {
+  const auto payload = [](const Plan& plan) {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < plan.layout.size(); ++i)
+      bytes += plan.op(i).max_size(plan.layout[i].count);
+    return static_cast<double>(bytes);
+  };
+  std::size_t entries = 0;
+  for (const Slice& slice : inner_->plan_at(0).layout) entries += slice.count;
+  const double n = transport_.size(), floats = 2 * (n - 1) / n * 4 * static_cast<double>(entries);
+  return {0, floats / 2, floats,
+          others_.light ? inner_->copies() * payload(others_.light->plan_at(0)) : 0};
+}
 
 const Plan& Lanes::plan_at(std::uint64_t step) const {
   const Plan& own = inner_->plan_at(step);
   if (lane_ == Lane::recipe) return own;
-  if (lane_ == Lane::half) return half_->plan_at(step);
+  if (lane_ == Lane::half) return others_.half->plan_at(step);
+  if (lane_ == Lane::light) return others_.light->plan_at(step);
   const auto at = plain_.find(&own);
   return at != plain_.end() ? at->second
                             : plain_.emplace(&own, with_operator(own, "identity")).first->second;
@@ -185,7 +230,8 @@ std::unique_ptr<Unit> Lanes::make_unit() { return std::make_unique<LaneUnit>(*th
 
 std::unique_ptr<Unit> Lanes::make_unit(Lane lane) {
   if (lane == Lane::recipe) return inner_->make_unit();
-  if (lane == Lane::half) return half_->make_unit();
+  if (lane == Lane::half) return others_.half->make_unit();
+  if (lane == Lane::light) return others_.light->make_unit();
   return std::make_unique<PlainUnit>(*inner_, transport_, seed_);
 }
 

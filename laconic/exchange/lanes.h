@@ -5,13 +5,16 @@
 
 namespace laconic {
 
-// Around a recipe's exchange, with a lane of plain sums and, where it goes, one of 16 bits.
+// Around a recipe's exchange, with a lane of plain sums and, where they go, one of 16 bits and one
+// of cheaper operators that promise the same.
 class Lanes : public Around {
  public:
   // Null where the exchange has no lanes beside its own: it stays as it is.
   static std::unique_ptr<Lanes> make(const Setup& setup, std::unique_ptr<Exchange>& exchange);
 
   std::array<bool, kLanes> there() const;
+  // What a rank is about to send in a step by each; of the recipe's nobody knows.
+  std::array<double, kLanes> bytes() const;
 
   // Between steps: the lane of the next.
   void take(Lane lane) { lane_ = lane; }
@@ -23,11 +26,15 @@ class Lanes : public Around {
   bool framed() const override { return lane_ == Lane::recipe ? inner_->framed() : true; }
 
  private:
-  Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, std::unique_ptr<Exchange> half);
+  // Both over the inner one's memory; they may be null.
+  struct Others {
+    std::unique_ptr<Route> half, light;
+  };
+  Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, Others others);
 
   Transport& transport_;
   std::uint64_t seed_;
-  std::unique_ptr<Exchange> half_;             // over the inner one's memory; may be null
+  Others others_;
   mutable std::map<const Plan*, Plan> plain_;  // plans of the recipe, with the floats as they are
   Lane lane_ = Lane::recipe;
 };

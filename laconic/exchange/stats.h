@@ -8,12 +8,13 @@
 
 namespace laconic {
 
-// How a step's gradient may travel: as the recipe says, in 16 bits, or as it is (docs/guard.md).
-enum class Lane : std::uint8_t { recipe, half, dense };
-inline constexpr std::size_t kLanes = 3;
+// How a step's gradient may travel: as the recipe says, in 16 bits, as it is, or by cheaper
+// operators of the same promise (docs/guard.md).
+enum class Lane : std::uint8_t { recipe, half, dense, light };
+inline constexpr std::size_t kLanes = 4;
 
 constexpr std::string_view lane_name(std::size_t lane) {
-  constexpr std::string_view kNames[kLanes] = {"recipe", "half", "dense"};
+  constexpr std::string_view kNames[kLanes] = {"recipe", "half", "dense", "light"};
   return lane < kLanes ? kNames[lane] : "none";
 }
 

@@ -159,6 +159,10 @@ class Transport {
   // the transfers of their peers to get on with their own.
   virtual bool blocks() const { return false; }
 
+  // Whether other ranks are known to be other processes: what a step takes is then the link's and
+  // the machines' to say, and the guard may be on unless somebody says otherwise.
+  virtual bool joins_processes() const { return false; }
+
   // Whether the engine underneath sums floats over ranks itself, in an order of its own. These have
   // no tags: all ranks start them in the same order. The lists of the transfer are not looked at;
   // it is tested as others are.

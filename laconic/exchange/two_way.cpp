@@ -78,7 +78,7 @@ class TwoWay : public Exchange {
   TwoWay(const Setup& setup, Shards shards, Exchange& lender)
       : setup_(setup),
         shards_(std::move(shards)),
-        ways_(setup.plan, setup.plan, shards_),
+        ways_(setup.plan, setup.down ? *setup.down : setup.plan, shards_),
         memory_(lender.memory()),
         owed_(lender.owed()) {
     if (owed_) return;
@@ -100,6 +100,14 @@ class TwoWay : public Exchange {
   // Through one rank it would be no gain.
   bool takes_half() const override {
     return std::ranges::any_of(shards_.owners, [](int owner) { return owner != 0; });
+  }
+
+  std::unique_ptr<Route> beside(const Setup& setup) override {
+    return make_two_way(setup, shards_, *this);
+  }
+  double copies() const override {
+    const double n = setup_.transport.size();
+    return takes_half() ? 2 * (n - 1) / n : n - 1;
   }
 
   void begin(const StepInfo& info) override {

@@ -108,6 +108,12 @@ Traits Operator::traits(std::size_t count) const { return chain_->traits(count);
 
 bool Operator::selects() const { return chain_->selector != nullptr; }
 
+bool Operator::fixed_width() const {
+  if (chain_->selector) return false;
+  const auto shapes = chain_->quantiser->planes(4096);
+  return !chain_->coder || chain_->coder->min_size(shapes) == chain_->coder->max_size(shapes);
+}
+
 // Positions that all ranks draw alike take no bytes.
 bool Operator::adds_up() const {
   const Selector* selector = chain_->selector.get();

@@ -52,6 +52,9 @@ class Operator {
 
   // Whether only some entries are sent.
   bool selects() const;
+  // Whether every entry takes the same bits, whatever it is: a section of `count` entries has
+  // max_size(count) bytes, and nothing is chosen, counted or coded.
+  bool fixed_width() const;
 
   friend bool operator==(const Operator& a, const Operator& b) { return a.spec() == b.spec(); }
 

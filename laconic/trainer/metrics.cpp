@@ -1,6 +1,7 @@
 // Evaluations as JSON.
 #include "laconic/trainer/metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +31,14 @@ ordered_json totals_to_json(const Totals& t) {
           {"exposed_seconds", t.exposed_seconds}};
 }
 
+// Of a build with fewer lanes they are fewer.
+std::array<std::uint64_t, kLanes> lanes_of(const ordered_json& o) {
+  std::array<std::uint64_t, kLanes> steps = {};
+  const auto written = o.value("lanes", std::vector<std::uint64_t>{});
+  std::copy_n(written.begin(), std::min(written.size(), steps.size()), steps.begin());
+  return steps;
+}
+
 Totals totals_from_json(const ordered_json& o) {
   const ordered_json& s = o.at("seconds");
   return {.wire_bytes = o.at("wire_bytes"),
@@ -45,7 +54,7 @@ Totals totals_from_json(const ordered_json& o) {
           .exchange_seconds = s.at("exchange"),
           .decompress_seconds = s.at("decompress"),
           .update_seconds = s.at("update"),
-          .lane_steps = o.value("lanes", std::array<std::uint64_t, kLanes>{}),
+          .lane_steps = lanes_of(o),
           .exposed_seconds = o.at("exposed_seconds")};
 }
 

@@ -14,6 +14,7 @@ class Mpi : public Messenger<mpi::Wire> {
         own_reduce_(options.own_reduce) {}
 
   bool reduces() const override { return own_reduce_ && size() > 1; }
+  bool joins_processes() const override { return true; }
 
  protected:
   void do_start_reduce(std::span<float> values, Transfer& transfer) override {

@@ -55,6 +55,7 @@ class Sockets : public Transport, private sockets::Listener {
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(lines_.size()); }
+  bool joins_processes() const override { return true; }
 
   std::uint64_t open_attempt() override {
     require_here();

@@ -15,6 +15,7 @@ class WrappedTransport : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  bool joins_processes() const override { return inner_ && inner_->joins_processes(); }
   std::uint64_t open_attempt() override { return inner().open_attempt(); }
   void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
     inner().abort(attempt, culprit, reason);

@@ -66,7 +66,7 @@ class Method:
         timeout: float = 60,
         threads: int = 1,
         unit_bytes: int = 0,
-        guard: str = "off",
+        guard: str | None = None,
     ) -> None:
         self.transport = transport
         shapes = [(c.c_uint64 * len(shape))(*shape) for _, shape in tensors]
@@ -81,7 +81,7 @@ class Method:
             timeout_seconds=timeout,
             threads=threads,
             unit_bytes=unit_bytes,
-            guard=guard.encode(),
+            guard=None if guard is None else guard.encode(),
         )
         self._handle: c.c_void_p | None = None
         self._handle = self._named(l.library().handle, "method_create", transport.handle, c.byref(options))

@@ -79,7 +79,7 @@ class State:
         seed: int = 0,
         timeout: float = 60,
         threads: int = 1,
-        guard: str = "off",
+        guard: str = "on",
         transport: str = "sockets",
         group: Any = None,
         writer: Any = None,

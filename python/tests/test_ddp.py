@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 import laconic_comm as lc
 from laconic_comm import hook
 
-TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT}
+TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT, "guard": "off"}
 
 
 def grads(model):
@@ -28,8 +28,8 @@ def dense_is_stock(rank, size):
     views = [{"gradient_as_bucket_view": True}] if size != 3 else []
     for options in [{}, {"static_graph": True}, *views]:
         models = [wrapped(**options) for _ in range(3)]
-        lc.attach(models[1], recipe="dense", transport=TRANSPORT)
-        lc.attach(models[2], "identity", exchange="dense", transport=TRANSPORT)
+        lc.attach(models[1], recipe="dense", transport=TRANSPORT, guard="off")
+        lc.attach(models[2], "identity", exchange="dense", transport=TRANSPORT, guard="off")
         for model in models:
             train(model, rank, 5)
         if len({flat(model) for model in models}) > 1:
@@ -47,7 +47,7 @@ def bucketing(rank, size):
     models = []
     for megabytes in (25, 0.001):
         model = DDP(net(), bucket_cap_mb=megabytes)
-        lc.attach(model, "topk:0.1+natural", memory="feedback", seed=7, transport=TRANSPORT)
+        lc.attach(model, "topk:0.1+natural", memory="feedback", seed=7, transport=TRANSPORT, guard="off")
         train(model, rank, 4)
         models.append(flat(model))
     return models
@@ -58,17 +58,29 @@ def test_buckets_change_nothing(run):
         assert models[0] == models[1]
 
 
-def guarded(rank, size):
+def guarded(rank, size, transport):
     model = wrapped()
-    state = lc.attach(model, guard="on", **TOPK)
+    state = lc.attach(model, **{**TOPK, "transport": transport, "guard": "on"})
     train(model, rank, 40)
     with pytest.raises(lc.UsageError, match="no guard 'perhaps'"):
-        lc.attach(wrapped(), guard="perhaps", **TOPK)
+        lc.attach(wrapped(), **{**TOPK, "guard": "perhaps"})
     return flat(model), state.stats()["total"]["lanes"]
 
 
-def test_the_guard_decides_alike_on_all_ranks(run):
-    results = run(guarded, 3)
+def unlike(rank, size):
+    """Rank 0 says nothing, so it has a guard; the others say that they have none."""
+    unsaid = {key: value for key, value in TOPK.items() if key != "guard"}
+    with pytest.raises(lc.UsageError, match="ranks disagree on the guard: rank 0 has 1, rank 1 has 0"):
+        lc.attach(wrapped(), **(unsaid if rank == 0 else TOPK))
+
+
+def test_the_guard_is_on_unless_told_otherwise(run):
+    run(unlike, 2)
+
+
+@pytest.mark.parametrize("transport", ["sockets", "group"])
+def test_the_guard_decides_alike_on_all_ranks(run, transport):
+    results = run(guarded, 3, transport)
     assert all(result == results[0] for result in results)
     assert sum(results[0][1].values()) == 40
 
@@ -127,7 +139,7 @@ class Branches(torch.nn.Module):
 
 def unused(rank, size):
     model = DDP(Branches(), find_unused_parameters=True)
-    state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT)
+    state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT, guard="off")
     norms, seen, rests = [], [], []
     for step, which in enumerate(["ab", "a", "a", "b" if rank else "a"]):
         model.zero_grad(set_to_none=True)
@@ -187,7 +199,7 @@ def shapes(rank, size):
     models = []
     for options in ({"op": "natural"}, {"exchange": "powersgd:1"}, {"recipe": "dense"}):
         model = DDP(Shapes())
-        lc.attach(model, transport=TRANSPORT, **options)
+        lc.attach(model, transport=TRANSPORT, guard="off", **options)
         for step in range(3):
             generator = torch.Generator().manual_seed(10 * rank + step)
             (model(torch.randn(4, 3, 8, 8, generator=generator)) ** 2).sum().backward()
@@ -225,7 +237,7 @@ class Elementwise(torch.nn.Module):  # all that torch 1.13 can do in half precis
 
 def halves(rank, size, dtype):
     model = DDP(Elementwise(dtype))
-    lc.attach(model, "identity", transport=TRANSPORT)
+    lc.attach(model, "identity", transport=TRANSPORT, guard="off")
     model(torch.full((300,), 1.0 + 2 * rank, dtype=dtype)).backward(torch.ones(300, dtype=dtype))
     return str(model.module.w.grad.dtype), model.module.w.grad.float().unique().tolist()
 
@@ -236,7 +248,7 @@ def test_half_precision(run):
 
 def uneven(rank, size, method):
     model = wrapped()
-    state = lc.attach(model, transport=TRANSPORT, **method)
+    state = lc.attach(model, transport=TRANSPORT, guard="off", **method)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with model.join():
         for step in range(2 + 2 * rank):

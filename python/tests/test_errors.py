@@ -13,7 +13,7 @@ from ranks import TRANSPORT, batch, flat, train, wrapped
 
 import laconic_comm as lc
 
-TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT}
+TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT, "guard": "off"}
 
 
 def wrong(rank, size):
@@ -47,7 +47,7 @@ def test_wrong_arguments_are_named(run):
 
 def different(rank, size):
     with pytest.raises(lc.UsageError) as caught:
-        lc.attach(wrapped(), "natural", seed=rank, transport=TRANSPORT)
+        lc.attach(wrapped(), "natural", seed=rank, transport=TRANSPORT, guard="off")
     return str(caught.value), caught.value.rank
 
 

@@ -14,7 +14,7 @@ from ranks import TRANSPORT, batch, flat, net, train, wrapped
 
 import laconic_comm as lc
 
-TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT}
+TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT, "guard": "off"}
 TWO = int(torch.__version__.split(".")[0]) >= 2
 
 

@@ -20,7 +20,7 @@ except (ImportError, ValueError):
     HERE = False
 
 needs_hook = pytest.mark.skipif(not HERE, reason="this torch's fully_shard() has no all-reduce hook")
-TOPK = {"op": "topk:0.1+natural", "memory": "feedback"}
+TOPK = {"op": "topk:0.1+natural", "memory": "feedback", "guard": "off"}
 
 
 def mesh_of_nodes():
@@ -55,7 +55,7 @@ def equals_stock(rank, size):
     for options in (None, {"recipe": "dense"}, {"op": "identity"}):
         model = sharded(mesh if options is None else mesh["shard"])
         if options is not None:
-            lc.attach(model, mesh=mesh["dp"], **options)
+            lc.attach(model, mesh=mesh["dp"], guard="off", **options)
         steps(model, rank, 4)
         models.append(whole(model))
     return models
@@ -71,7 +71,7 @@ def test_identity_and_dense_equal_torchs_own_hsdp(run):
 def compressed(rank, size, method, staging):
     mesh = mesh_of_nodes()
     model = sharded(mesh["shard"])
-    state = lc.attach(model, mesh=mesh["dp"], _staging=staging, **method)
+    state = lc.attach(model, mesh=mesh["dp"], _staging=staging, guard="off", **method)
     steps(model, rank, 4)
     stats = state.stats()
     return whole(model), stats["steps"], stats["total"]["ratio"], state.residual_norm()

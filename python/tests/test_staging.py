@@ -12,7 +12,7 @@ from ranks import TRANSPORT, flat, train, wrapped
 import laconic_comm as lc
 from laconic_comm._staging import HostStreams
 
-TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT}
+TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT, "guard": "off"}
 
 
 class Event:
@@ -54,7 +54,7 @@ def staged(rank, size, method):
     results = []
     for streams in (False, True, LateStreams):
         model = wrapped()
-        state = lc.attach(model, _staging=streams, transport=TRANSPORT, **method)
+        state = lc.attach(model, _staging=streams, transport=TRANSPORT, guard="off", **method)
         optimizer = train(model, rank, 4)
         del optimizer
         results.append((flat(model), state.residual_norm(), state.stats()["total"]["wire_bytes"]))

@@ -10,7 +10,7 @@ from ranks import TRANSPORT, batch, flat, train, wrapped
 
 import laconic_comm as lc
 
-TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT}
+TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT, "guard": "off"}
 
 
 class Scaler:
@@ -63,7 +63,7 @@ def units(rank, size):
         model = wrapped()
         scaler = Scaler()
         scaler.scale = factor
-        state = lc.attach(model, "topk:0.05", memory="feedback", scaler=scaler, transport=TRANSPORT)
+        state = lc.attach(model, "topk:0.05", memory="feedback", scaler=scaler, transport=TRANSPORT, guard="off")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step in range(4):
             if step == 2:
@@ -126,7 +126,7 @@ def saves(rank, size, method):
     results = []
     for steps in (6, 3):
         model = wrapped()
-        state = lc.attach(model, transport=TRANSPORT, **method)
+        state = lc.attach(model, transport=TRANSPORT, guard="off", **method)
         optimizer = train(model, rank, steps)
         ours = state.state_dict()
         results.append([_plain(model.module.state_dict()), _plain(optimizer.state_dict()), ours])
@@ -157,7 +157,7 @@ def _torch(value):
 def resumes(rank, size, method, saved):
     model = wrapped(seed=5)
     model.module.load_state_dict(_torch(saved[rank][0]))
-    state = lc.attach(model, transport=TRANSPORT, **method)
+    state = lc.attach(model, transport=TRANSPORT, guard="off", **method)
     state.load_state_dict(_torch(saved[rank][2]))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     optimizer.load_state_dict(_torch(saved[rank][1]))
@@ -188,14 +188,14 @@ def test_resumed_is_uninterrupted(run, method):
 
 def owed(rank, size):
     model = wrapped()
-    state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT)
+    state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT, guard="off")
     train(model, rank, 3)
     return _plain(state.state_dict()), state.residual("feedback/0.weight", 20 * 64).numpy()
 
 
 def takes_over(rank, size, states):
     model = wrapped()
-    state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT)
+    state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT, guard="off")
     merged = {key: value for one in states for key, value in _torch(one).items()}
     given = merged if rank == 0 else [_torch(one) for one in states]  # either way
     with pytest.raises(lc.UsageError, match="lacks 'rank1.blob'"):

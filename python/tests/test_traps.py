@@ -15,7 +15,7 @@ import laconic_comm as lc
 
 TWO = int(torch.__version__.split(".")[0]) >= 2
 needs_two = pytest.mark.skipif(not TWO, reason="torch 1.13 cannot do this on a CPU")
-TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT}
+TOPK = {"op": "topk:0.05+natural", "memory": "feedback", "transport": TRANSPORT, "guard": "off"}
 
 
 # State.
@@ -82,7 +82,7 @@ class Integers(torch.nn.Module):
 
 def owes_integers(rank, size):
     model = DDP(Integers())
-    state = lc.attach(model, "topk:0.02", memory="feedback", transport=TRANSPORT)
+    state = lc.attach(model, "topk:0.02", memory="feedback", transport=TRANSPORT, guard="off")
     sent = np.zeros(300)
     given = np.zeros(300)
     for step in range(4):
@@ -95,7 +95,7 @@ def owes_integers(rank, size):
 
 
 def takes_integers(rank, size, states):
-    state = lc.attach(DDP(Integers()), "topk:0.02", memory="feedback", transport=TRANSPORT)
+    state = lc.attach(DDP(Integers()), "topk:0.02", memory="feedback", transport=TRANSPORT, guard="off")
     state.load_state_dict([_torch(one) for one in states])
     return state.residual("feedback/w", 300).double().numpy()
 
@@ -117,7 +117,7 @@ def zeros(rank, size):
     worst = 0.0
     for method in ({"op": "qsgd:4"}, {"op": "natural"}, {"op": "topk:0.1"}, {"exchange": "powersgd:1"}):
         model = wrapped()
-        lc.attach(model, transport=TRANSPORT, **method)
+        lc.attach(model, transport=TRANSPORT, guard="off", **method)
         (model(batch(rank, 0)) * 0).sum().backward()
         worst = max([worst] + [float(p.grad.abs().max()) for p in model.parameters()])
     return worst
@@ -150,7 +150,7 @@ def drawn_apart(rank, size):
     model.module.forward = lambda x: x * (model.module["a"].weight + model.module["b"].weight).sum() + sum(
         model.module[n].bias.sum() for n in "ab"
     )
-    lc.attach(model, "natural", seed=3, transport=TRANSPORT)
+    lc.attach(model, "natural", seed=3, transport=TRANSPORT, guard="off")
     model(torch.tensor(0.7)).backward()
     return bool((model.module["a"].weight.grad == model.module["b"].weight.grad).all())
 
@@ -164,7 +164,7 @@ def test_buckets_do_not_share_their_draws(run):
 
 def halves(rank, size):
     model = DDP(torch.nn.Linear(30, 30).to(torch.bfloat16))
-    lc.attach(model, "identity", transport=TRANSPORT)
+    lc.attach(model, "identity", transport=TRANSPORT, guard="off")
     model(torch.full((1, 30), 1.0 + 2 * rank, dtype=torch.bfloat16)).sum().backward()
     return str(model.module.weight.grad.dtype), model.module.weight.grad.float().unique().tolist()
 

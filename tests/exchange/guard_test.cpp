@@ -16,11 +16,12 @@ constexpr std::size_t kEntries = 1'000'000;
 
 // Four ranks of a made-up world: a step computes for so long and then shows what it sends.
 struct World {
-  double per_byte = 1e-8;                                      // 100 MB/s
-  double compute = 0.1;                                        // seconds
-  std::array<double, kLanes> kernels = {0.004, 0.002, 0.001};  // seconds
-  std::array<double, kLanes> bytes = {1.7e6, 3e6, 6e6};
+  double per_byte = 1e-8;                                             // 100 MB/s
+  double compute = 0.1;                                               // seconds
+  std::array<double, kLanes> kernels = {0.004, 0.002, 0.001, 0.003};  // seconds
+  std::array<double, kLanes> bytes = {1.7e6, 3e6, 6e6, 2.5e6};
   double late = 0;     // seconds by which rank 3 is late
+  double skewed = 0;   // share of a probe by which rank 3 begins it later than the others
   double crowded = 1;  // what plain sums really take, against what the link would let them
 
   double cost(std::size_t lane) const {
@@ -28,6 +29,12 @@ struct World {
   }
   double period(std::size_t lane) const { return compute + late + cost(lane); }
 };
+
+// Of a recipe that has all lanes.
+const GuardFacts kFacts{.ranks = 4,
+                        .entries = kEntries,
+                        .lanes = {true, true, true, true},
+                        .bytes = {0, 3e6, 6e6, 2.5e6}};
 
 struct Course {
   std::vector<Lane> lanes;
@@ -58,7 +65,9 @@ Course run_guard(Guard& guard, std::uint64_t steps, At at) {
           .exposed = static_cast<float>(world.cost(number) + waits),
           .wire = static_cast<float>(world.cost(number) - world.kernels[number] + waits),
           .bytes = static_cast<float>(world.bytes[number]),
-          .probe = static_cast<float>(probed),
+          .probe = static_cast<float>(probed * (1 + (rank == 0   ? world.skewed
+                                                     : rank == 3 ? -world.skewed
+                                                                 : 0))),
           .probe_bytes = static_cast<float>(probe)};
     }
     guard.count(ballots);
@@ -71,7 +80,7 @@ Course run_guard(Guard& guard, std::uint64_t steps, At at) {
 }
 
 Course run_guard(const World& world, std::uint64_t steps, GuardOptions options = kOn) {
-  Guard guard(options, {.ranks = 4, .entries = kEntries, .lanes = {true, true, true}});
+  Guard guard(options, kFacts);
   return run_guard(guard, steps, [&](std::uint64_t) { return world; });
 }
 
@@ -96,8 +105,16 @@ TEST(Guard, GoesPlainOnAFastLink) {
 
 TEST(Guard, Takes16BitsWhereTheyAreBest) {
   const Course course =
-      run_guard({.per_byte = 1e-9, .compute = 0.01, .kernels = {0.02, 0.001, 0.001}}, 300);
+      run_guard({.per_byte = 1e-9, .compute = 0.01, .kernels = {0.02, 0.001, 0.001, 0.01}}, 300);
   EXPECT_EQ(course.lanes.back(), Lane::half);
+}
+
+// Between a link for which bytes are all and one for which they are nothing.
+TEST(Guard, TakesACheaperOperatorWhereItIsBest) {
+  const Course course =
+      run_guard({.per_byte = 1e-8, .compute = 0.01, .kernels = {0.04, 0.01, 0.01, 0.002}}, 300);
+  EXPECT_EQ(course.lanes.back(), Lane::light);
+  EXPECT_LE(changes(course), 3U);
 }
 
 // A rank that is late makes others wait, which is no property of the link.
@@ -113,6 +130,12 @@ TEST(Guard, TakesNoStragglerForASlowLink) {
   }
 }
 
+// The probe of one that begins late was there already, and the next one waits for its.
+TEST(Guard, TakesNoLateProbeForAFastLink) {
+  const Course course = run_guard({.per_byte = 8e-8, .skewed = 0.999}, 300);
+  for (const Lane lane : course.lanes) EXPECT_EQ(lane, Lane::recipe);
+}
+
 // What is predicted to be faster and is not is left at once and shut for longer and longer.
 TEST(Guard, LeavesALaneThatIsSlowerThanPredicted) {
   const World world{.per_byte = 1e-10, .compute = 0.01, .crowded = 100};
@@ -124,13 +147,13 @@ TEST(Guard, LeavesALaneThatIsSlowerThanPredicted) {
 }
 
 TEST(Guard, FollowsTheLinkWithin50Steps) {
-  Guard guard(kOn, {.ranks = 4, .entries = kEntries, .lanes = {true, true, true}});
+  Guard guard(kOn, kFacts);
   const Course course = run_guard(guard, 600, [](std::uint64_t step) {
     return World{.per_byte = step < 200 ? 8e-8 : step < 400 ? 1e-11 : 8e-7};
   });
   EXPECT_EQ(course.lanes[199], Lane::recipe);
   for (std::size_t i = 250; i < 400; ++i) EXPECT_EQ(course.lanes[i], Lane::dense) << i;
-  for (std::size_t i = 450; i < 600; ++i) EXPECT_EQ(course.lanes[i], Lane::recipe) << i;
+  for (std::size_t i = 410; i < 600; ++i) EXPECT_EQ(course.lanes[i], Lane::recipe) << i;
 }
 
 TEST(Guard, ProbesForLessThanAHundredthOfTheTime) {
@@ -141,7 +164,7 @@ TEST(Guard, ProbesForLessThanAHundredthOfTheTime) {
 }
 
 TEST(Guard, OnlyReports) {
-  Guard guard({.mode = GuardOptions::Mode::report}, {.ranks = 4, .entries = kEntries});
+  Guard guard({.mode = GuardOptions::Mode::report}, kFacts);
   const Course course =
       run_guard(guard, 100, [](std::uint64_t) { return World{.per_byte = 1e-11}; });
   for (const Lane lane : course.lanes) EXPECT_EQ(lane, Lane::recipe);
@@ -150,7 +173,9 @@ TEST(Guard, OnlyReports) {
 }
 
 TEST(Guard, ComesBackToTheRecipeWhenThatChanges) {
-  Guard guard(kOn, {.ranks = 4, .entries = kEntries, .fences = {100}});
+  GuardFacts facts = kFacts;
+  facts.fences = {100};
+  Guard guard(kOn, facts);
   const Course course =
       run_guard(guard, 200, [](std::uint64_t) { return World{.per_byte = 1e-11}; });
   EXPECT_EQ(course.lanes[99], Lane::dense);
@@ -275,6 +300,54 @@ TEST(Lanes, OfFactorsLoseNothing) {
     run(replayed({.op = "identity", .exchange = "powersgd"}, file, steps), 0, states, ledger);
     EXPECT_LE(ledger.gap(states), 0.05) << steps;
   }
+}
+
+// By its cheaper operator a slice keeps what the recipe's promises, and what that leaves is owed.
+TEST(Lanes, OfCheaperOperatorsLoseNothing) {
+  const File file(script({"recipe", "light", "recipe", "light", "dense"}));
+  for (const char* exchange : {"gather", "sharded", "server"}) {
+    Job job{.op = "natural:nearest+entropy", .memory = "feedback", .exchange = exchange};
+    if (job.exchange == "server") job.down_memory = "feedback";
+    for (const std::uint64_t steps : {2, 4, 5}) {
+      std::vector<State> states;
+      Ledger ledger;
+      run(replayed(job, file, steps), 0, states, ledger);
+      EXPECT_LE(ledger.gap(states), 0.05) << text_of(job) << " after " << steps;
+      EXPECT_EQ(owed(states) == 0, steps == 5) << text_of(job) << " after " << steps;
+    }
+  }
+}
+
+TEST(Lanes, OfCheaperOperatorsKeepThePromise) {
+  const File file(script({"recipe", "light"}));
+  for (const char* op : {"natural+entropy", "grid", "bucket:512+terngrad"})
+    for (const char* exchange : {"gather", "sharded", "auto"}) {
+      const Job job = replayed({.op = op, .exchange = exchange, .ranks = 5}, file, 2);
+      const auto means = means_of(job);
+      for (const auto& other : means) EXPECT_EQ(other, means[0]) << text_of(job);
+      const auto off = [&](std::uint64_t step) {
+        const auto exact = true_mean(job.ranks, step);
+        double lost = 0, all = 0;
+        for (std::size_t i = 0; i < exact.size(); ++i) {
+          const double difference = static_cast<double>(means[0][step][i]) - exact[i];
+          lost += difference * difference;
+          all += exact[i] * exact[i];
+        }
+        return lost / all;
+      };
+      EXPECT_GT(off(1), 0) << text_of(job);
+      EXPECT_LE(off(1), 2 * off(0)) << text_of(job);  // of one draw each
+    }
+}
+
+TEST(Lanes, OfCheaperOperatorsAreNotEverywhere) {
+  const File file(script({"light"}));
+  for (const char* op : {"natural", "topk:0.1+natural", "identity"})
+    for (const std::string& error : on_ranks(2, [&](Transport& transport) {
+           make(replayed({.op = op, .ranks = 2}, file, 1), transport);
+         }))
+      EXPECT_NE(error.find("lane 'light' is none of this recipe's"), std::string::npos)
+          << op << ": " << error;
 }
 
 // Every memory: all ranks have the same mean, and where nothing but the gradient is remembered a

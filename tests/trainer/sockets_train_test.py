@@ -66,7 +66,7 @@ class SocketsTrain(unittest.TestCase):
             return file.read()
 
     def test_same_model_as_with_threads(self):
-        steps = ["--steps", "10", "--bucket-bytes", "3000", "--out"]
+        steps = ["--steps", "10", "--bucket-bytes", "3000", "--guard", "off", "--out"]
         workers = ["--workers", str(RANKS)]
         threads = subprocess.run(
             [LACONIC, *RUN, *workers, *steps, self.path("threads")],
@@ -84,32 +84,46 @@ class SocketsTrain(unittest.TestCase):
         self.assertEqual(printed, threads.stdout.replace(self.path("threads"), "OUT"))
         self.assertEqual([stdout for _, stdout, _ in ends[1:]], [""] * (RANKS - 1))
 
+    def run_all(self, *args):
+        for code, _, stderr in ends_of(start_all(*args)):
+            self.assertEqual(code, 0, stderr)
+
     def traffic(self, name):
         with open(self.path(name, "metrics.jsonl")) as file:
             return [json.loads(line)["traffic_bytes"] for line in file]
 
     def test_a_guarded_run_is_replayed_byte_for_byte(self):
         steps = ["--steps", "60", "--evaluate-every", "20", "--out"]
-        for code, _, stderr in ends_of(start_all("--guard", "on", *steps, self.path("first"))):
-            self.assertEqual(code, 0, stderr)
+        self.run_all(*steps, self.path("first"))  # among processes it is on
         # Whatever it has decided on this machine: lanes are taken in the middle, so that some are.
         with open(self.path("first", "guard.jsonl")) as file:
             decided = [line for line in map(json.loads, file) if line["step"] < 50]
         self.assertGreater(len(decided), 3)  # the recipe's own, and probes
         with open(self.path("record.jsonl"), "w") as file:
-            for line in [*decided, {"step": 50, "lane": "dense"}, {"step": 54, "lane": "half"}, {"step": 57, "lane": "recipe"}]:
+            for line in [*decided, {"step": 50, "lane": "dense"}, {"step": 53, "lane": "half"}, {"step": 55, "lane": "light"}, {"step": 57, "lane": "recipe"}]:
                 file.write(json.dumps(line) + "\n")
         for name in ("again", "once more"):
-            record = f"replay={self.path('record.jsonl')}"
-            for code, _, stderr in ends_of(start_all("--guard", record, *steps, self.path(name))):
-                self.assertEqual(code, 0, stderr)
+            self.run_all("--guard", f"replay={self.path('record.jsonl')}", *steps, self.path(name))
         self.assertEqual(self.model("again"), self.model("once more"))
         self.assertEqual(self.traffic("again"), self.traffic("once more"))
         self.assertEqual(self.traffic("again")[:3], self.traffic("first")[:3])  # up to step 40
-        for code, _, stderr in ends_of(start_all("--guard", f"replay={self.path('first', 'guard.jsonl')}", *steps, self.path("as it was"))):
-            self.assertEqual(code, 0, stderr)
+        self.run_all("--guard", f"replay={self.path('first', 'guard.jsonl')}", *steps, self.path("as it was"))
         self.assertEqual(self.model("as it was"), self.model("first"))
         self.assertEqual(self.traffic("as it was"), self.traffic("first"))
+
+    def test_a_guarded_run_is_resumed_and_replayed_as_one(self):
+        """Who goes on knows nothing of what was measured before: the recipe's lane comes first again, and the record says so."""
+        steps = ["--checkpoint-every", "10", "--evaluate-every", "20", "--out", self.path("run")]
+        self.run_all("--steps", "25", *steps)
+        os.remove(self.path("run", "model.lac"))
+        self.run_all("--steps", "50", "--resume", *steps)
+        with open(self.path("run", "guard.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual(sorted({line["step"] for line in lines}), [line["step"] for line in lines])
+        self.assertIn([25, "recipe"], [[line["step"], line["lane"]] for line in lines])
+        replay = f"replay={self.path('run', 'guard.jsonl')}"
+        self.run_all("--guard", replay, "--steps", "50", "--evaluate-every", "20", "--out", self.path("again"))
+        self.assertEqual(self.model("again"), self.model("run"))
 
     def test_a_wrong_argument_is_said_once(self):
         ends = ends_of(start_all("--steps", "2", "--lr", "-1"))

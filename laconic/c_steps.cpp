@@ -20,7 +20,8 @@ StepInfo info_of(const laconic_step& from) {
   return {.step = from.step,
           .lr = from.lr,
           .scale = from.scale == 0 ? 1 : from.scale,
-          .flags = from.flags};
+          .flags = from.flags,
+          .plain = from.plain != 0};
 }
 
 // Of a method that averages gradients: its ranks' optimisers have the same momentum, which none may

@@ -482,6 +482,10 @@ typedef struct laconic_step {
   // The optimiser's, per tensor or NULL: only in laconic_after_update and laconic_finish_round, for
   // memories that mask a rank's own.
   float* const* momentum;
+  // 1, on all ranks: floats go as they are, and with them all that is owed; nothing is owed after
+  // it. After the last step, with gradients of zeros in laconic_average or laconic_submit, whose
+  // means then are for one more update, or in laconic_finish_round. Else 0.
+  int plain;
 } laconic_step;
 
 // What one step cost. Bytes are those that really crossed the transport.

@@ -40,8 +40,7 @@ std::unique_ptr<Aggregator> make_aggregator(std::string_view spec, Setup setup) 
   const Args args(info.name, info.parameters, stages[0].args);
   require_way_back(info, setup);
   auto exchange = info.make(setup, args);
-  if (setup.guard.mode != GuardOptions::Mode::off && setup.transport.size() > 1)
-    if (auto lanes = Lanes::make(setup, exchange)) exchange = std::move(lanes);
+  if (auto lanes = Lanes::make(setup, exchange)) exchange = std::move(lanes);
   return std::make_unique<Aggregator>(std::move(setup), std::move(exchange));
 }
 

@@ -137,6 +137,9 @@ class Aggregator {
 
   // Length of what is still owed to the model: a pass over it.
   double residual_norm() const;
+  // Whether a step with StepInfo::plain and a gradient of zeros has something to deliver, the same
+  // on all ranks: not where nothing is remembered, and not where estimates of gradients are.
+  bool owes() const;
   // Throws UsageError while a step of the whole model is open. What is not committed is not in it:
   // of steps over some tensors that are open, the host saves what it has submitted, and submits it
   // again, with the same step number, after load.

@@ -30,7 +30,7 @@ Common::Common(Setup given, std::unique_ptr<Exchange> made)
       me(static_cast<std::size_t>(transport.rank())),
       ranks(static_cast<std::size_t>(transport.size())) {
   lanes = dynamic_cast<Lanes*>(exchange.get());
-  if (!lanes) return;
+  if (!lanes || !has_guard(setup)) return;
   GuardFacts facts{.ranks = ranks,
                    .entries = count_of(setup.model),
                    .lanes = lanes->there(),
@@ -191,7 +191,7 @@ bool Attempt::launch() {
     if (flights_[i]->state == State::closed) next = i;
   }
   if (next == formed_ || flying >= (common_.transport.blocks() ? 1 : kMostFlying)) return false;
-  if (common_.setup.zeros_rest)
+  if (common_.setup.zeros_rest && !info_.plain)
     for (const std::size_t i : flights_[next]->unit->slices) submitted.look(plan_->layout[i]);
   Flight& flight = *flights_[next];
   advance(next);

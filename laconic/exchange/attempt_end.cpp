@@ -14,6 +14,7 @@ constexpr std::uint32_t kVoteUnit = ~std::uint32_t{0}, kProbeUnit = kVoteUnit - 
 
 // What was measured of the last step, if it came to its end, and the lane of this one.
 void Attempt::take_lane() {
+  if (common_.lanes) common_.lanes->take(info_.plain ? Lane::dense : Lane::recipe);
   if (!common_.guard) return;
   const auto now = Clock::now();
   measures_before_ = {};
@@ -30,7 +31,7 @@ void Attempt::take_lane() {
   landed_ = now;
   probing_ = false;
   bytes_then_ = common_.transport.bytes_sent();
-  common_.lanes->take(common_.guard->lane(info_.step));
+  if (!info_.plain) common_.lanes->take(common_.guard->lane(info_.step));
 }
 
 // Sends this rank's ballot when nothing can fail any more, and counts all when they are there.
@@ -96,12 +97,12 @@ void Attempt::count_votes() {
   voted_ = true;
   require_same(ballots_);
   for (const Ballot& ballot : ballots_) stats_.flags |= ballot.flags;
+  if (common_.lanes) stats_.lane = common_.lanes->lane();
   if (!common_.guard) return end();
   // What the last to start has sent is in nobody's hands when it has all that it waits for itself:
   // when all have voted it is.
   if (formed_ > 0) measures_.wire += std::chrono::duration<float>(Clock::now() - landed_).count();
   const Decision decision = common_.guard->at(info_.step);
-  stats_.lane = common_.lanes->lane();
   stats_.advised = decision.lane;
   common_.guard->count(ballots_);
   stats_.predicted_gain = common_.guard->predicted_gain();

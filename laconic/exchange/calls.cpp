@@ -182,6 +182,15 @@ double Driver::residual_norm() const {
   return common_.exchange->residual_norm();
 }
 
+// Estimates (ef21, diana) lack nothing that the next gradient does not bring.
+bool Driver::owes() const {
+  require_closed(whole());
+  const Pause pause(*this);
+  const Memory* const memory = common_.exchange->memory();
+  if (!memory || memory->reshapes()) return false;
+  return common_.setup.down_memory != "none" || !common_.exchange->save().empty();
+}
+
 State Driver::save() const {
   require_closed(whole());
   const Pause pause(*this);
@@ -250,6 +259,7 @@ std::vector<UnitTimes> Aggregator::unit_times() const {
   return driver_->unit_times(driver_->whole());
 }
 double Aggregator::residual_norm() const { return driver_->residual_norm(); }
+bool Aggregator::owes() const { return driver_->owes(); }
 State Aggregator::save() const { return driver_->save(); }
 void Aggregator::load(const State& state) { driver_->load(state); }
 

@@ -46,6 +46,7 @@ void Driver::begin_whole(const StepInfo& info) {
 Attempt& Driver::begin(const StepInfo& info, std::span<const std::size_t> tensors) {
   const Pause pause(*this);
   require_tensors(tensors);
+  if (info.plain) throw UsageError("a step over some tensors is to be plain; allowed: over all");
   const auto free = static_cast<std::size_t>(std::ranges::find(held_, false) - held_.begin());
   if (free == attempts_.size()) {
     auto attempt = std::make_unique<Attempt>(common_, free);

@@ -40,6 +40,7 @@ class Driver {
   std::vector<std::string> take_guard_record();
   const Model& model() const { return common_.setup.model; }
   double residual_norm() const;
+  bool owes() const;
   State save() const;
   void load(const State& state);
 

@@ -177,6 +177,10 @@ std::unique_ptr<Route> light_beside(const Setup& setup, Exchange& exchange) {
 
 }  // namespace
 
+bool has_guard(const Setup& setup) {
+  return setup.guard.mode != GuardOptions::Mode::off && setup.transport.size() > 1;
+}
+
 Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, Others others)
     : Around(std::move(inner)),
       transport_(setup.transport),
@@ -186,7 +190,7 @@ Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, Others others)
 std::unique_ptr<Lanes> Lanes::make(const Setup& setup, std::unique_ptr<Exchange>& exchange) {
   if (!exchange->memory()) return nullptr;
   Others others;
-  if (exchange->takes_half() && !adds_up_means(setup.memory)) {
+  if (has_guard(setup) && exchange->takes_half() && !adds_up_means(setup.memory)) {
     Setup with_half = setup;
     with_half.plan = with_operator(setup.plan, "half:bf16");
     with_half.warmup.clear();
@@ -194,7 +198,7 @@ std::unique_ptr<Lanes> Lanes::make(const Setup& setup, std::unique_ptr<Exchange>
     others.half =
         make_two_way(with_half, even_shards(setup.plan.layout, setup.transport.size()), *exchange);
   }
-  others.light = light_beside(setup, *exchange);
+  if (has_guard(setup)) others.light = light_beside(setup, *exchange);
   return std::unique_ptr<Lanes>(new Lanes(setup, std::move(exchange), std::move(others)));
 }
 

@@ -5,8 +5,12 @@
 
 namespace laconic {
 
-// Around a recipe's exchange, with a lane of plain sums and, where they go, one of 16 bits and one
-// of cheaper operators that promise the same.
+// Whether a guard chooses lanes; without one all steps go as the recipe says but those that are to
+// be plain.
+bool has_guard(const Setup& setup);
+
+// Around a recipe's exchange, with a lane of plain sums and, where they go and a guard may want
+// them, one of 16 bits and one of cheaper operators that promise the same.
 class Lanes : public Around {
  public:
   // Null where the exchange has no lanes beside its own: it stays as it is.

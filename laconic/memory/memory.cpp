@@ -100,6 +100,14 @@ bool carries_momentum(std::string_view memory) {
   return registry().at(stage_of(memory).name).carries_momentum;
 }
 
+bool masks_momentum(std::string_view memory) {
+  const StageText stage = stage_of(memory);
+  const MemoryInfo& info = registry().at(stage.name);
+  const auto at = std::ranges::find(info.parameters, "masking", &Parameter::name);
+  if (info.carries_momentum || at == info.parameters.end()) return false;  // dgc masks its own
+  return Args(info.name, info.parameters, stage.args).text("masking") == "on";
+}
+
 void require_lr(const std::string& memory, const StepInfo& info) {
   if (info.lr > 0 && std::isfinite(info.lr)) return;
   throw UsageError("memory '" + memory + "' divides by the learning rate, which is " +

@@ -29,6 +29,9 @@ struct StepInfo {
   std::span<float* const> momentum_by_tensor = {};
   float scale = 1;          // what gradients are multiplied by; what is remembered is not
   std::uint32_t flags = 0;  // the host's; all ranks' together are in StepStats
+  // On all ranks: floats go as they are, and with them all that is owed; nothing is owed after it.
+  // Nothing rests in such a step. For all tensors only.
+  bool plain = false;
   // Filled in by the aggregator: how many take part, and the step's slices and operators.
   std::size_t ranks = 1;
   const Plan* plan = nullptr;
@@ -133,6 +136,9 @@ void require_fit(std::string_view memory, const Plan& plan);
 
 // Whether the optimiser behind a memory must have no momentum of its own.
 bool carries_momentum(std::string_view memory);
+
+// Whether it clears the momentum of a rank's own optimiser where something was sent.
+bool masks_momentum(std::string_view memory);
 
 // Throws UsageError unless the step's learning rate can be divided by.
 void require_lr(const std::string& memory, const StepInfo& info);

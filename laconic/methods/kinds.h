@@ -20,9 +20,11 @@ std::unique_ptr<Method> make_local_steps(const Agreement& agreement,
 std::unique_ptr<Method> make_decentralised(const Model& model, std::unique_ptr<Mixer> mixer);
 
 // Survivors settle what they are in doubt about and go on among themselves: `aggregator` becomes
-// one over their transport. Returns what the last step has become.
+// one over their transport. Returns what the last step has become. `settled` is called when nothing
+// can go wrong any more and the old aggregator is still there.
 Outcome go_on_among(const Agreement& agreement, Transport& among,
-                    std::unique_ptr<Aggregator>& aggregator);
+                    std::unique_ptr<Aggregator>& aggregator,
+                    const std::function<void()>& settled = {});
 
 // The role of the model in a Saved.
 inline constexpr const char* kParameters = "parameters";

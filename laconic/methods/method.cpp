@@ -40,12 +40,34 @@ Outcome Method::regroup(const Agreement& agreement, std::span<float>, Transport&
 }
 
 Outcome go_on_among(const Agreement& agreement, Transport& among,
-                    std::unique_ptr<Aggregator>& aggregator) {
+                    std::unique_ptr<Aggregator>& aggregator, const std::function<void()>& settled) {
   const Outcome outcome = aggregator->settle(among);
   auto fresh = make_aggregator(agreement, among);
   fresh->take_over(*aggregator);
+  if (settled) settled();
   aggregator = std::move(fresh);
   return outcome;
+}
+
+StepStats sum_of(const StepStats& a, const StepStats& b) {
+  StepStats sum = a;
+  sum.payload_bytes += b.payload_bytes;
+  sum.wire_bytes += b.wire_bytes;
+  sum.traffic_bytes += b.traffic_bytes;
+  sum.messages += b.messages;
+  sum.rounds += b.rounds;
+  sum.dense_bytes += b.dense_bytes;
+  sum.up_bytes += b.up_bytes;
+  sum.down_bytes += b.down_bytes;
+  sum.vote_bytes += b.vote_bytes;
+  sum.compress_seconds += b.compress_seconds;
+  sum.exchange_seconds += b.exchange_seconds;
+  sum.decompress_seconds += b.decompress_seconds;
+  sum.exposed_seconds += b.exposed_seconds;
+  sum.update_seconds += b.update_seconds;
+  sum.flags |= b.flags;
+  sum.finite &= b.finite;
+  return sum;
 }
 
 void require_one_momentum(const Recipe& recipe, bool optimizer_has_momentum) {

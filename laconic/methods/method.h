@@ -41,7 +41,9 @@ class Method {
   // called again without another update.
   virtual StepStats after_update(std::span<float> parameters, const StepInfo& info) = 0;
 
-  // After the last step: ends a round that is under way.
+  // After the last step: ends a round that is under way. With info.plain all that is owed goes with
+  // it. (Where gradients are averaged, what is owed is the mean that before_update makes of a
+  // gradient of zeros with info.plain, for one more update.)
   virtual StepStats finish(std::span<float> /*parameters*/, const StepInfo& /*info*/) { return {}; }
 
   // Whether the last round was undone, because some rank's model had run away to Inf or NaN: the
@@ -74,6 +76,9 @@ class Method {
 // throws, and UsageError for a recipe that cannot be.
 std::unique_ptr<Method> make_method(const Agreement& agreement, std::span<const float> start,
                                     Transport& transport);
+
+// What two parts of a step cost together.
+StepStats sum_of(const StepStats& a, const StepStats& b);
 
 // Throws UsageError when the recipe's memory carries the momentum and the optimiser has one too.
 void require_one_momentum(const Recipe& recipe, bool optimizer_has_momentum);

@@ -1,6 +1,8 @@
 // One step: gradients are averaged as they come, then the update, then what comes after it.
 #include "laconic/trainer/descent.h"
 
+#include <algorithm>
+
 namespace laconic::trainer {
 namespace {
 
@@ -69,7 +71,13 @@ void Descent::abandon(std::string_view why) {
   if (aggregator_) aggregator_->abort(why);
 }
 
-StepStats Descent::finish(std::span<float> parameters, const StepInfo& given) {
+StepStats Descent::finish(std::span<float> parameters, std::span<float> gradient,
+                          const StepInfo& given) {
+  if (aggregator_ && given.plain && aggregator_->owes()) {
+    std::ranges::fill(gradient, 0.0F);
+    begin(parameters, gradient, given);
+    return end();
+  }
   StepInfo info = given;
   info.momentum = optimizer_->momentum();
   return method_->finish(parameters, info);
@@ -84,27 +92,6 @@ Saved Descent::save(std::span<const float> parameters) const {
 void Descent::load(const Saved& saved, std::span<float> parameters) {
   optimizer_->load(take_under(kOptimizer, saved.*optimizer_part()));
   method_->load(saved, parameters);
-}
-
-StepStats sum_of(const StepStats& a, const StepStats& b) {
-  StepStats sum = a;
-  sum.payload_bytes += b.payload_bytes;
-  sum.wire_bytes += b.wire_bytes;
-  sum.traffic_bytes += b.traffic_bytes;
-  sum.messages += b.messages;
-  sum.rounds += b.rounds;
-  sum.dense_bytes += b.dense_bytes;
-  sum.up_bytes += b.up_bytes;
-  sum.down_bytes += b.down_bytes;
-  sum.vote_bytes += b.vote_bytes;
-  sum.compress_seconds += b.compress_seconds;
-  sum.exchange_seconds += b.exchange_seconds;
-  sum.decompress_seconds += b.decompress_seconds;
-  sum.exposed_seconds += b.exposed_seconds;
-  sum.update_seconds += b.update_seconds;
-  sum.flags |= b.flags;
-  sum.finite &= b.finite;
-  return sum;
 }
 
 }  // namespace laconic::trainer

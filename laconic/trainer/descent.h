@@ -33,8 +33,10 @@ class Descent {
   // told.
   void abandon(std::string_view why);
 
-  // After the last step.
-  StepStats finish(std::span<float> parameters, const StepInfo& info);
+  // After the last step. With info.plain all that is owed to the model is delivered: with the last
+  // round of local steps, or as one more update where gradients are averaged. The gradient is used
+  // up.
+  StepStats finish(std::span<float> parameters, std::span<float> gradient, const StepInfo& info);
 
   // Whether all ranks step together, so that end tells of all ranks' StepInfo::flags.
   bool votes() const { return aggregator_ != nullptr; }
@@ -71,8 +73,5 @@ class Descent {
   std::span<float> parameters_, gradient_;
   StepInfo info_;
 };
-
-// What two parts of a step cost together.
-StepStats sum_of(const StepStats& a, const StepStats& b);
 
 }  // namespace laconic::trainer

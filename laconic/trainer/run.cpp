@@ -53,6 +53,7 @@ json settings_to_json(const Settings& s, const Data& data, std::uint64_t steps) 
           {"warmup", s.warmup},
           {"decay", s.decay},
           {"split", s.split.text()},
+          {"flush", s.flush},
           {"seed", s.seed}};
 }
 

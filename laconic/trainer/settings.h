@@ -25,6 +25,8 @@ struct Settings {
   std::string decay = "constant";
   Split split = Split::reshuffled;
   std::uint64_t validation = 0;  // for load_data; the data say the rest
+  // At the end what is still owed to the model is delivered, uncompressed, as one more update.
+  bool flush = false;
   std::uint64_t seed = 1;
   std::uint64_t evaluate_every = 0;  // steps; 0: as often as `evaluations` says, and at the start
   std::uint64_t evaluations = 10;

@@ -142,9 +142,13 @@ StepInfo Worker::info(std::uint64_t step) const {
 
 bool Worker::wishes_to_stop() const { return run_.observer.stop && *run_.observer.stop; }
 
+// Once: a run that has come to its end and is resumed has no more to do.
 void Worker::finish() {
+  if (!course_.evaluations.empty() && course_.evaluations.back().step == course_.step) return;
   Stopwatch watch;
-  const StepStats stats = descent_.finish(replica_.parameters(), info(course_.step - 1));
+  StepInfo last = info(course_.step - 1);
+  last.plain = run_.settings.flush;
+  const StepStats stats = descent_.finish(replica_.parameters(), replica_.gradient(), last);
   account(stats, watch.lap());
   evaluate();
 }

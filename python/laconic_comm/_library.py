@@ -71,6 +71,13 @@ ExchangeCallback = c.CFUNCTYPE(
 )
 
 
+StartCallback = c.CFUNCTYPE(
+    c.c_int, pointer, c.c_int, c.POINTER(Send), size_t, c.POINTER(Receive), size_t, c.POINTER(pointer)
+)
+TestCallback = c.CFUNCTYPE(c.c_int, pointer, pointer, c.POINTER(c.c_int))
+CancelCallback = c.CFUNCTYPE(None, pointer, pointer)
+
+
 class Callbacks(Sized):
     _fields_ = [
         ("struct_size", size_t),
@@ -79,6 +86,9 @@ class Callbacks(Sized):
         ("size", c.c_int),
         ("exchange", ExchangeCallback),
         ("all_reduce_float", pointer),
+        ("start", StartCallback),
+        ("test", TestCallback),
+        ("cancel", CancelCallback),
     ]
 
 
@@ -111,6 +121,7 @@ class Step(Sized):
         ("flags", c.c_uint32),
         ("parameters", c.POINTER(pointer)),
         ("momentum", c.POINTER(pointer)),
+        ("plain", c.c_int),
     ]
 
 

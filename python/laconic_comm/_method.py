@@ -118,8 +118,10 @@ class Method:
 
     # Steps, part by part.
 
-    def begin(self, step: int, lr: float, scale: float, parameters: Sequence[int] | None) -> None:
-        self._call("begin", self._step(step, lr, scale, parameters))
+    def begin(
+        self, step: int, lr: float, scale: float, parameters: Sequence[int] | None, plain: bool = False
+    ) -> None:
+        self._call("begin", self._step(step, lr, scale, parameters, plain=plain))
 
     def submit(self, tensors: Sequence[int], arrays: Sequence[int], dtype: int) -> int:
         numbers, part = (l.size_t * len(tensors))(*tensors), l.size_t()
@@ -159,17 +161,24 @@ class Method:
     def after_update(self, parameters: Any, step: int, lr: float, momentum: Any = None) -> l.Stats:
         return self._update("after_update", parameters, step, lr, momentum)
 
-    def finish_round(self, parameters: Any, step: int, lr: float, momentum: Any = None) -> l.Stats:
-        return self._update("finish_round", parameters, step, lr, momentum)
+    def finish_round(
+        self, parameters: Any, step: int, lr: float, momentum: Any = None, plain: bool = False
+    ) -> l.Stats:
+        return self._update("finish_round", parameters, step, lr, momentum, plain)
 
-    def _update(self, function: str, parameters: Any, step: int, lr: float, momentum: Any) -> l.Stats:
+    def _update(
+        self, function: str, parameters: Any, step: int, lr: float, momentum: Any, plain: bool = False
+    ) -> l.Stats:
         stats = l.Stats()
-        self._call(function, parameters, self._step(step, lr, momentum=momentum), c.byref(stats))
+        told = self._step(step, lr, momentum=momentum, plain=plain)
+        self._call(function, parameters, told, c.byref(stats))
         return stats
 
     @staticmethod
-    def _step(step: int, lr: float, scale: float = 1, parameters: Any = None, momentum: Any = None) -> Any:
-        told = l.Step(step=step, lr=lr, scale=scale)
+    def _step(
+        step: int, lr: float, scale: float = 1, parameters: Any = None, momentum: Any = None, plain: bool = False
+    ) -> Any:
+        told = l.Step(step=step, lr=lr, scale=scale, plain=plain)
         if parameters is not None:
             told.parameters = pointers(parameters)
         if momentum is not None:

@@ -265,14 +265,14 @@ class State:
             with streams.current():
                 future.set_result(buffer)
 
-    def _begin(self) -> None:
+    def _begin(self, plain: bool = False) -> None:
         self._idle.wait()
         if self._open:  # of a backward that was left by an exception
             self._end_quietly("its backward did not reach the end")
         self._decide()
-        scale = float(self._scaler.get_scale()) if self._scaler is not None else 1.0
+        scale = float(self._scaler.get_scale()) if self._scaler is not None and not plain else 1.0
         groups = self._optimizer.param_groups if self._optimizer is not None else [{"lr": 1.0}]
-        self._method.begin(self._step, float(groups[0]["lr"]), scale, self._parameter_addresses())
+        self._method.begin(self._step, float(groups[0]["lr"]), scale, self._parameter_addresses(), plain)
         self._open = True
 
     # DDP's own finalisation waits for the futures.
@@ -385,6 +385,26 @@ class State:
         self._idle.wait()
         self._decide()
         return self._method.residual_norm
+
+    def flush(self) -> None:
+        """After the last step: what all ranks still owe to the model, uncompressed and without a loss scale, becomes the
+        ``grad`` of its parameters, for one more ``optimizer.step()``; nothing is owed after it. All ranks call it.
+        Gradients are zeros where nothing is remembered.
+        """
+        owed = [torch.zeros_like(p, dtype=torch.float32, device="cpu") for p in self._parameters]
+        if self._dense is None:
+            self._begin(plain=True)
+            self._method.submit(range(len(owed)), [values.data_ptr() for values in owed], l.FLOAT32)
+            good = self._count(self._method.finish)
+            self._open = False
+            if not good:
+                self._raise_untold()
+            self._stepped = True
+            self._decide()
+        for p, values in zip(self._parameters, owed):
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            p.grad.copy_(values)
 
     def residual(self, name: str, count: int) -> torch.Tensor:
         """One array of what is remembered, such as ``"feedback/fc.weight"``, as it lies in memory."""

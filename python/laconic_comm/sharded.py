@@ -43,6 +43,9 @@ def _kinds() -> tuple[type, ...]:
 class ShardedState(State):
     """As State, for models of fully_shard() over ``mesh``'s other dimension; ``mesh`` is that of the replicas."""
 
+    def flush(self) -> None:
+        raise UsageError("flush of a sharded model, whose gradients are shards; allowed: attach to a replicated one")
+
     _UNIT_BYTES = 1  # torch waits for each unit, so none may wait for the next
 
     def __init__(self, model: Any, op: str | None = None, *, mesh: Any = None, **options: Any) -> None:

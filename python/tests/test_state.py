@@ -80,6 +80,33 @@ def test_residuals_know_no_loss_scale(run):
         assert plain == scaled_up
 
 
+def flushed(rank, size):
+    """What was sent and what is flushed is all there was: the sum of all gradients, with SGD of rate 1/4."""
+    model, plain = wrapped(), wrapped()
+    state = lc.attach(model, "topk:0.05", memory="feedback", transport=TRANSPORT)
+    grads = []
+    for step in range(5):  # the same gradients for both: models stay where they are
+        for one in (model, plain):
+            one.zero_grad()
+            (one(batch(rank, step)) ** 2).mean().backward()
+        grads.append([[p.grad.clone() for p in one.parameters()] for one in (model, plain)])
+    assert state.residual_norm() > 0
+    state.flush()
+    assert state.residual_norm() == 0
+    for i, p in enumerate(model.parameters()):
+        sent = sum(one[0][i] for one in grads) + p.grad
+        assert torch.allclose(sent, sum(one[1][i] for one in grads), rtol=1e-5, atol=1e-6)
+    last = [p.grad.clone() for p in model.parameters()]
+    state.flush()
+    assert not any(p.grad.any() for p in model.parameters())
+    return [values.numpy().tobytes() for values in last]
+
+
+def test_flush_delivers_all_that_is_owed(run):
+    first, other = run(flushed, 2)
+    assert first == other
+
+
 def undecided(rank, size):
     """The optimizer makes no step: as if the backward had not been."""
     model = wrapped()

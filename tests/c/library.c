@@ -22,7 +22,7 @@ static void layouts(void) {
   CHECK(sizeof(laconic_callbacks) == 64 && offsetof(laconic_callbacks, all_reduce_float) == 32);
   CHECK(sizeof(laconic_tensor) == 24);
   CHECK(sizeof(laconic_method_options) == 80 && offsetof(laconic_method_options, guard) == 72);
-  CHECK(sizeof(laconic_step) == 48 && offsetof(laconic_step, momentum) == 40);
+  CHECK(sizeof(laconic_step) == 56 && offsetof(laconic_step, plain) == 48);
   CHECK(sizeof(laconic_stats) == 144 && offsetof(laconic_stats, lane) == 120);
 }
 

@@ -56,6 +56,9 @@ std::string parts_of(const Recipe& r) {
   if (r.draws != Recipe().draws) parts += ", draws " + r.draws;
   if (r.delay > 1) parts += ", every " + std::to_string(r.delay) + " steps";
   if (r.outer != "none") parts += ", outer " + r.outer;
+  if (r.fragments > 1) parts += fmt::format(", {} fragments in turn", r.fragments);
+  if (r.overlap > 0) parts += fmt::format(", under way for {} steps", r.overlap);
+  if (r.merge > 0) parts += fmt::format(", merge {}", r.merge);
   for (const std::string& phase : r.warmup)
     parts += ", before step " + phase.substr(0, phase.find(' ')) + phase.substr(phase.find(' '));
   const Tuning& t = r.training;

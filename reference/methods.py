@@ -107,8 +107,9 @@ def runs(x, y, size, law):
         law(x[first : first + size], y[first : first + size])
 
 
-def natural_dithering(x, y, s):
-    on_levels(x, y, np.array([0.0, *(2.0**-j for j in reversed(range(s)))]), np.linalg.norm(x))
+def natural_dithering(x, y, s, norm=None):
+    levels = np.array([0.0, *(2.0**-j for j in reversed(range(s)))])
+    on_levels(x, y, levels, np.linalg.norm(x) if norm is None else norm)
 
 
 def uniform_levels(x, y, s):
@@ -179,6 +180,7 @@ def operator(spec):
         "bucket:512+qsgd:4,max": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 4))),
         "qsgd:16,max": (None, lambda x, y: uniform_levels(x, y, 16)),
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
+        "dithering:7,inf": (None, lambda x, y: natural_dithering(x, y, 7, np.abs(x).max())),
     }
     if name == "randomk":
         return Randomk(float(words[0]), "unscaled" in words, "own" in words), nothing
@@ -429,10 +431,13 @@ class Averaging:
         drawn = exact is None or isinstance(exact, Drawn)
         return checked(law, x, heard.down()[a:b]) if drawn else exact(x)
 
-    def average(self, gradients, told, heard):
+    def average(self, gradients, told, heard, only=None):
+        """Of all slices, or of these alone."""
         step, spec, total = told["step"], self.op(told["step"]), np.zeros(self.count)
         for rank, g in enumerate(gradients):
             for i, (a, b) in enumerate(self.slices):
+                if only is not None and (a, b) not in only:
+                    continue
                 m = self.up[rank][i]
                 x = m.before(g[a:b], {**told, "w": told["w"][a:b]})
                 c = self.up_leg(spec, x, step, rank, a, b, heard)
@@ -551,6 +556,16 @@ class Synchronous:
             optimizer.update(x, mean, lr)
 
 
+def fragments(counts, number):
+    """Tensors, largest first, each to the smallest of so many fragments so far: the ranges of entries of each."""
+    parts, sizes = [[] for _ in range(number)], [0] * number
+    for t in sorted(range(len(counts)), key=lambda t: -counts[t]):
+        least = sizes.index(min(sizes))
+        sizes[least] += counts[t]
+        parts[least].append(Slices(counts).all[t])
+    return [sorted(part) for part in parts]
+
+
 class LocalSteps:
     """Sattler et al., algorithm 1; Douillard et al., algorithm 1, with an outer optimiser (momentum, lr, nesterov)."""
 
@@ -587,6 +602,37 @@ class LocalSteps:
             for m, e, (a, b) in zip(row, before[rank], self.averaging.slices):
                 sent = m.decay * e + changes[rank][a:b] - m.e
                 self.optimizers[rank].v[a:b][np.abs(sent) > 0] = 0
+
+
+class Streaming(LocalSteps):
+    """Douillard et al. (2501.18512), algorithm 2: fragments in turn, under way for `overlap` steps, then merged."""
+
+    def __init__(self, averaging, starts, make_optimizer, recipe, counts):
+        super().__init__(averaging, starts, make_optimizer, recipe)
+        self.parts = fragments(counts, recipe["fragments"])
+        self.overlap, self.merge = recipe["overlap"], recipe["merge"]
+        self.sent, self.landed = {}, False  # by the step in which it is due: (fragment, step, what ranks sent)
+
+    def step(self, gradient, lr, step, heard):
+        for rank, x in enumerate(self.x):
+            self.optimizers[rank].update(x, gradient(rank, x, step), lr)
+        for p in range(len(self.parts)):
+            if (step + 1) % self.delay == p * self.delay // len(self.parts):
+                self.sent[step + self.overlap] = (p, step, [self.common - x for x in self.x])
+        self.landed = step in self.sent
+        if self.landed:
+            self.land(*self.sent.pop(step), heard)
+
+    def land(self, p, step, changes, heard):
+        told = {"step": step, "lr": 1.0, "w": self.common}
+        mean = self.averaging.average(changes, told, heard, self.parts[p])
+        for a, b in self.parts[p]:
+            d = mean[a:b]
+            self.velocity[a:b] = self.momentum * self.velocity[a:b] + d
+            v = self.velocity[a:b]
+            self.common[a:b] -= self.lr * (d + self.momentum * v if self.nesterov else v)
+            for x in self.x:
+                x[a:b] = self.merge * x[a:b] + (1 - self.merge) * self.common[a:b]
 
 
 class Gossip:

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "cli/command.h"
@@ -22,10 +23,12 @@ namespace {
 
 struct Options {
   std::string data = "fashion-mnist", recipe;
-  Recipe own{.name = "own"};  // from --op, --memory, ...
-  std::uint64_t delay = 0;    // 0: the recipe's own
-  std::string outer;          // empty: the recipe's own
-  std::string topology;       // empty: the recipe's own
+  Recipe own{.name = "own"};                        // from --op, --memory, ...
+  std::uint64_t delay = 0;                          // 0: the recipe's own
+  std::string outer;                                // empty: the recipe's own
+  std::optional<std::uint64_t> fragments, overlap;  // none: the recipe's own
+  std::optional<double> merge;
+  std::string topology;  // empty: the recipe's own
   trainer::Settings settings;
   SettingsFor settings_for;
   trainer::Output output;
@@ -97,6 +100,9 @@ Recipe recipe_of(const Options& options) {
   Recipe recipe = options.recipe.empty() ? options.own : find_recipe(options.recipe);
   if (options.delay > 0) recipe.delay = options.delay;
   if (!options.outer.empty()) recipe.outer = options.outer;
+  recipe.fragments = options.fragments.value_or(recipe.fragments);
+  recipe.overlap = options.overlap.value_or(recipe.overlap);
+  recipe.merge = options.merge.value_or(recipe.merge);
   if (!options.topology.empty()) recipe.topology = options.topology;
   return recipe;
 }
@@ -193,6 +199,14 @@ const RegisterCommand command{{
           app.add_option("--outer", o->outer,
                          "What takes the change of a round: none, momentum:0.9,lr=1 or "
                          "nesterov:0.9,lr=0.7");
+          app.add_option("--fragments", o->fragments,
+                         "Fragments of the model that take turns within --delay steps");
+          app.add_option("--overlap", o->overlap,
+                         "Steps for which a round is under way while ranks train on; below delay "
+                         "/ fragments");
+          app.add_option("--merge", o->merge,
+                         "How much of its own model a rank keeps when a round has arrived; below "
+                         "1");
           app.add_option("--topology", o->topology, "Who mixes with whom: ring, torus:2x4, ...");
           o->settings_for = add_training_options(app, o->data, o->settings);
           app.add_option("--transport", o->transport, transport_help())->capture_default_str();
@@ -204,6 +218,8 @@ const RegisterCommand command{{
           app.add_option("--seed", o->settings.seed, "Same seed, same run")->capture_default_str();
           app.add_option("--out", o->output.folder,
                          "Folder for metrics.jsonl, checkpoint.lac and model.lac");
+          app.add_flag("--flush", o->settings.flush,
+                       "After the last step deliver what is still owed to the model, uncompressed");
           app.add_flag("--trace", o->output.trace,
                        "Leave steps.jsonl there too, what each step and its parts took, and "
                        "report.html, which shows it");

@@ -29,6 +29,11 @@ std::unique_ptr<Method> make_method(const Agreement& given, std::span<const floa
   if (!recipe.mixer.empty())
     return make_decentralised(agreement.model, make_mixer(agreement, transport));
   auto aggregator = make_aggregator(agreement, transport);
+  if (recipe.overlap > 0 && transport.blocks())
+    throw UsageError("recipe '" + recipe.name + "' has rounds under way for " +
+                     std::to_string(recipe.overlap) +
+                     " steps over a transport that blocks; allowed: overlap 0, or a transport "
+                     "whose messages are started and asked after");
   if (takes_local_steps(recipe)) return make_local_steps(agreement, std::move(aggregator), start);
   return make_synchronous(agreement.model, std::move(aggregator));
 }

@@ -11,11 +11,11 @@ constexpr const char* kVelocity = "velocity";
 OuterOptimizer::OuterOptimizer(const Outer& options, const Model& model)
     : options_(options), model_(model), velocity_(options.momentum > 0 ? count_of(model) : 0) {}
 
-void OuterOptimizer::update(std::span<float> x, std::span<const float> change) {
+void OuterOptimizer::update(std::span<float> x, std::span<const float> change, std::size_t first) {
   const float m = options_.momentum, lr = options_.lr;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float d = change[i];
-    const float v = velocity_.empty() ? d : velocity_[i] = m * velocity_[i] + d;
+    const float v = velocity_.empty() ? d : velocity_[first + i] = m * velocity_[first + i] + d;
     x[i] -= lr * (options_.nesterov ? d + m * v : v);
   }
 }

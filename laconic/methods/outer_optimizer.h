@@ -14,8 +14,9 @@ class OuterOptimizer {
  public:
   OuterOptimizer(const Outer& options, const Model& model);
 
-  // v = momentum v + change; x -= lr v, or x -= lr (change + momentum v) with Nesterov.
-  void update(std::span<float> x, std::span<const float> change);
+  // v = momentum v + change; x -= lr v, or x -= lr (change + momentum v) with Nesterov: of a part
+  // of the model that begins with its entry `first`.
+  void update(std::span<float> x, std::span<const float> change, std::size_t first = 0);
 
   State save() const;
   // Throws DataError unless it was saved with as much momentum or none, for this model.

@@ -188,6 +188,16 @@ void add_averaging(std::vector<Recipe>& all) {
                  .outer = "nesterov:0.9,0.7",
                  .training = adamw(0.001),
                  .summary = "30 local steps of AdamW, Nesterov outside, uncompressed."});
+  all.push_back({.name = "streaming-diloco",
+                 .op = "dithering:7,inf",
+                 .delay = 30,
+                 .outer = "nesterov:0.9,0.4",
+                 .fragments = 3,
+                 .overlap = 5,
+                 .merge = 0.5,
+                 .training = adamw(0.001),
+                 .summary = "DiLoCo by three fragments in turn, in 4 bits, each under way for 5 "
+                            "steps: outer rate, overlap, merging and width are the paper's."});
   all.push_back(
       {.name = "sparseloco",
        .op = "chunk:4096,kept=64+binned",

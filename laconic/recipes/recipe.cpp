@@ -20,7 +20,7 @@ template <class Object>
 struct Field {
   const char* key;
   std::variant<std::string Object::*, std::vector<std::string> Object::*, std::uint64_t Object::*,
-               std::optional<double> Object::*>
+               double Object::*, std::optional<double> Object::*>
       member;
 };
 
@@ -37,6 +37,9 @@ const std::vector<Field<Recipe>>& recipe_fields() {
                                                     {"warmup", &Recipe::warmup},
                                                     {"delay", &Recipe::delay},
                                                     {"outer", &Recipe::outer},
+                                                    {"fragments", &Recipe::fragments},
+                                                    {"overlap", &Recipe::overlap},
+                                                    {"merge", &Recipe::merge},
                                                     {"mixer", &Recipe::mixer},
                                                     {"topology", &Recipe::topology},
                                                     {"summary", &Recipe::summary}};
@@ -73,10 +76,14 @@ void read(const json& value, const std::string& key, std::uint64_t& into) {
   into = value;
 }
 
-void read(const json& value, const std::string& key, std::optional<double>& into) {
-  if (value.is_null()) return into.reset();
+void read(const json& value, const std::string& key, double& into) {
   if (!value.is_number()) refuse(key, "a number", value);
   into = value.get<double>();
+}
+
+void read(const json& value, const std::string& key, std::optional<double>& into) {
+  if (value.is_null()) return into.reset();
+  read(value, key, into.emplace());
 }
 
 json to_json(const std::optional<double>& number) { return number ? json(*number) : json(); }
@@ -146,18 +153,6 @@ Phase phase_of(const Recipe& recipe, const Model& model, const std::string& text
   return phase;
 }
 
-std::vector<Phase> phases_of(const Recipe& recipe, const Model& model) {
-  std::vector<Phase> phases;
-  for (const std::string& text : recipe.warmup) {
-    Phase phase = phase_of(recipe, model, text);
-    if (!phases.empty() && phase.until <= phases.back().until)
-      throw UsageError("warm-up '" + text + "' must end after step " +
-                       std::to_string(phases.back().until) + ", where the one before it ends");
-    phases.push_back(std::move(phase));
-  }
-  return phases;
-}
-
 // A warm-up that an exchange would pass over in silence is a mistake.
 void require_warmup_followed(const Recipe& recipe) {
   const auto name = recipe.exchange.substr(0, recipe.exchange.find(':'));
@@ -184,12 +179,50 @@ void require_nothing_beside_mixer(const Recipe& recipe) {
   if (!recipe.warmup.empty()) refuse_part("warmup", recipe.warmup.front());
   if (recipe.delay != bare.delay) refuse_part("delay", std::to_string(recipe.delay));
   if (recipe.outer != bare.outer) refuse_part("outer", recipe.outer);
+  if (recipe.fragments != bare.fragments)
+    refuse_part("fragments", std::to_string(recipe.fragments));
+  if (recipe.overlap != bare.overlap) refuse_part("overlap", std::to_string(recipe.overlap));
+  if (recipe.merge != bare.merge) refuse_part("merge", json(recipe.merge).dump());
+}
+
+// One fragment's round ends before the next one's begins.
+void require_rounds_in_turn(const Recipe& recipe) {
+  if (recipe.delay == 0) throw UsageError("a recipe's 'delay' is 0; allowed: 1 or more");
+  const auto refuse_value = [](const char* key, const std::string& value, const std::string& rest) {
+    throw UsageError("a recipe's '" + std::string(key) + "' is " + value + rest);
+  };
+  const std::string delay = "a delay of " + std::to_string(recipe.delay);
+  if (recipe.fragments == 0 || recipe.fragments > recipe.delay)
+    refuse_value("fragments", std::to_string(recipe.fragments),
+                 " with " + delay + "; allowed: 1 to " + std::to_string(recipe.delay));
+  const std::uint64_t between = recipe.delay / recipe.fragments;
+  if (recipe.overlap >= between)
+    refuse_value("overlap", std::to_string(recipe.overlap),
+                 " with " + delay + " and fragments " + std::to_string(recipe.fragments) +
+                     "; allowed: fewer than the " + std::to_string(between) +
+                     " steps between two fragments");
+  if (!(recipe.merge >= 0 && recipe.merge < 1))
+    refuse_value("merge", json(recipe.merge).dump(), "; allowed: 0 and more, below 1");
+  if (recipe.merge > 0 && !takes_local_steps(recipe))
+    refuse_value("merge", json(recipe.merge).dump(), " without local steps; allowed: 0");
 }
 
 }  // namespace
 
 Plan make_plan(const Recipe& recipe, const Model& model) {
   return plan_of(recipe, model, recipe.op);
+}
+
+std::vector<Phase> make_warmup(const Recipe& recipe, const Model& model) {
+  std::vector<Phase> phases;
+  for (const std::string& text : recipe.warmup) {
+    Phase phase = phase_of(recipe, model, text);
+    if (!phases.empty() && phase.until <= phases.back().until)
+      throw UsageError("warm-up '" + text + "' must end after step " +
+                       std::to_string(phases.back().until) + ", where the one before it ends");
+    phases.push_back(std::move(phase));
+  }
+  return phases;
 }
 
 Recipe find_recipe(const std::string& name_or_file) {
@@ -236,13 +269,13 @@ std::string write_recipe(const Recipe& recipe) {
 void check_recipe(const Recipe& recipe) {
   make_plan(recipe, {});
   way_back_of(recipe, {});
-  phases_of(recipe, {});
+  make_warmup(recipe, {});
   require_warmup_followed(recipe);
   if (recipe.draws != "strata" && recipe.draws != "own")
     throw UsageError("a recipe's 'draws' are '" + recipe.draws + "'; allowed: strata own");
-  if (recipe.delay == 0) throw UsageError("a recipe's 'delay' is 0; allowed: 1 or more");
   parse_outer(recipe.outer);
   if (!recipe.mixer.empty()) require_nothing_beside_mixer(recipe);
+  require_rounds_in_turn(recipe);
 }
 
 // One local step whose change nobody treats further is a step on the mean gradient.
@@ -261,7 +294,7 @@ std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transpor
                          {.transport = transport,
                           .model = agreement.model,
                           .plan = make_plan(recipe, agreement.model),
-                          .warmup = phases_of(recipe, agreement.model),
+                          .warmup = make_warmup(recipe, agreement.model),
                           .memory = recipe.memory,
                           .down = way_back_of(recipe, agreement.model),
                           .down_memory = recipe.down_memory,

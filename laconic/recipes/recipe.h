@@ -36,6 +36,11 @@ struct Recipe {
   // Local steps: ranks train on their own and average what has changed every `delay` steps.
   std::uint64_t delay = 1;
   std::string outer = "none";  // what takes the averaged change as its gradient
+  // So many fragments of the model take turns: each is averaged every `delay` steps, at another
+  // time. What is sent may be under way for `overlap` steps, in which ranks train on; when it has
+  // arrived, `merge` is how much of its own model a rank keeps beside the common one.
+  std::uint64_t fragments = 1, overlap = 0;
+  double merge = 0;
   // Without a centre: neighbours in a topology mix their models, and there is no exchange.
   std::string mixer = {}, topology = "ring";
   Tuning training = Tuning();
@@ -52,6 +57,8 @@ bool takes_local_steps(const Recipe& recipe);
 
 // The slices and operators a recipe stands for, after its warm-up.
 Plan make_plan(const Recipe& recipe, const Model& model);
+// And before that, in rising order.
+std::vector<Phase> make_warmup(const Recipe& recipe, const Model& model);
 
 // A built-in recipe by its name, or one's own from a file whose name ends in .json.
 Recipe find_recipe(const std::string& name_or_file);

@@ -17,6 +17,9 @@ void require_one_model(const Checkpoint& checkpoint, const Recipe& recipe, std::
                     run = "the run has " + were + models;
   if (!recipe.mixer.empty())
     throw UsageError(run + " (mixer '" + recipe.mixer + "'); allowed: " + were + " workers");
+  if (recipe.fragments > 1 || recipe.overlap > 0 || recipe.merge > 0)
+    throw UsageError(run + " (fragments " + std::to_string(recipe.fragments) + ", overlap " +
+                     std::to_string(recipe.overlap) + "); allowed: " + were + " workers");
   if (checkpoint.course.step % recipe.delay != 0)
     throw UsageError(run + " before the round of local steps ends; allowed: " + were +
                      " workers, or a checkpoint at a multiple of " + std::to_string(recipe.delay) +

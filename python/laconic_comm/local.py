@@ -180,6 +180,10 @@ class LocalSteps(_Around):
     The mean of the changes is the gradient of the ``outer`` optimizer on the common model (``"none"``:
     it is applied as it is); with an ``op`` the ``memory`` is "feedback" unless told. ``recipe`` names a whole method instead, such as "diloco" or "sbc2". The
     model is a plain module, rank 0's at the start. At the end of the with a round under way is ended.
+
+    With ``fragments`` the model is exchanged in so many parts of about the same size, which take turns within
+    ``every`` steps; a round may be under way for ``overlap`` steps, fewer than ``every // fragments``, in which ranks train
+    on, and when it has arrived a rank keeps ``merge`` of its own model beside the common one.
     ``seed``, ``timeout``, ``threads``, ``transport`` and ``group`` are those of ``attach``.
     """
 
@@ -196,10 +200,14 @@ class LocalSteps(_Around):
         exchange: str | None = None,
         layout: str | None = None,
         rules: Iterable[str] | None = None,
+        fragments: int | None = None,
+        overlap: int | None = None,
+        merge: float | None = None,
         **running: Any,
     ) -> None:
         options = {"delay": every, "op": op, "outer": outer, "memory": memory, "exchange": exchange,
-                   "layout": layout, "rules": rules}  # fmt: skip
+                   "layout": layout, "rules": rules, "fragments": fragments, "overlap": overlap,
+                   "merge": merge}  # fmt: skip
         # What an operator leaves out of a round is owed to the next one.
         usual = {"delay": 30, "memory": "feedback"} if op is not None else {"delay": 30}
         text = recipe_text("local", recipe, options, usual)
@@ -207,10 +215,17 @@ class LocalSteps(_Around):
 
     def finish(self) -> None:
         """Ends a round that is under way: all ranks then have the same model."""
+        self._finish()
+
+    def flush(self) -> None:
+        """Ends it uncompressed, together with all that is still owed to the model."""
+        self._finish(plain=True)
+
+    def _finish(self, plain: bool = False) -> None:
         if self._step == 0:
             return
         lr = float(self.optimizer.param_groups[0]["lr"])
-        stats = self._method.finish_round(pointers(self._addresses()), self._step - 1, lr, self._momenta())
+        stats = self._method.finish_round(pointers(self._addresses()), self._step - 1, lr, self._momenta(), plain)
         self._costs.add(stats)
         self._begin_anew_if_set_back()
 

@@ -77,6 +77,39 @@ def test_local_steps_resume_in_a_round(run):
     assert all(run(resumed, 2))
 
 
+STREAMING = {"every": 4, "op": "topk:0.2", "fragments": 2, "overlap": 1, "merge": 0.5, "transport": TRANSPORT}
+
+
+def streamed(rank, size):
+    """Saved while a round is under way; at the end all models are the same, and nothing is owed after a flush."""
+
+    def after(steps, saved=None):
+        model = net()
+        optimizer = sgd(model)
+        around = lc.LocalSteps(model, optimizer, **STREAMING)
+        if saved:
+            around.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+        learn(model, around, rank, steps, 6 if saved else 0)
+        state = around.state_dict(), _torch(_plain(optimizer.state_dict()))
+        before = flat(model)
+        assert around.residual_norm() > 0
+        around.flush()
+        assert around.residual_norm() == 0
+        around.close()
+        return (before, flat(model)), state
+
+    whole, _ = after(9)
+    _, saved = after(6)
+    assert whole == after(3, saved)[0]
+    return whole[1]
+
+
+def test_rounds_under_way_are_saved_and_all_is_delivered(run):
+    first, other = run(streamed, 2)
+    assert first == other
+
+
 def followed(rank, size, scheduled):
     models = []
     for alone in (True, False):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
+import itertools
 import json
 import math
 import pathlib
 import queue
 import sys
 import threading
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -57,6 +59,63 @@ class Wires:
 
         transport.callback = l.ExchangeCallback(exchange)  # lives as long
         callbacks = l.Callbacks(rank=rank, size=self.ranks, exchange=transport.callback)
+        transport.handle = l.library().handle("transport_from_callbacks", c.byref(callbacks))
+        return transport
+
+
+class Asked(NamedTuple):
+    """One receive that is not done."""
+
+    tag: int
+    source: int
+    address: int
+    size: int
+
+
+class Posted(Wires):
+    """Messages that are started and asked after, as rounds that are under way for some steps need them."""
+
+    def __init__(self, ranks):
+        super().__init__(ranks)
+        self.lock, self.letters = threading.Lock(), {}
+
+    def end(self, rank):
+        transport = Transport(rank, self.ranks)
+        asked, numbers = {}, itertools.count(1)
+
+        def start(_, tag, sends, send_count, receives, receive_count, transfer):
+            with self.lock:
+                for one in sends[:send_count]:
+                    data = c.string_at(one.bytes, one.size)
+                    self.sent[rank].append((one.to, data))
+                    self.letters.setdefault((rank, one.to, tag), []).append(data)
+            transfer[0] = None
+            for one in receives[:receive_count]:
+                number = next(numbers)
+                asked[number] = Asked(tag, one.source, one.bytes, one.size)
+                transfer[0] = number
+            return 0
+
+        def test(_, transfer, done):
+            one = asked[transfer]
+            with self.lock:
+                letters = self.letters.get((one.source, rank, one.tag))
+                if not letters:
+                    return 0
+                data = letters.pop(0)
+            if len(data) != one.size:
+                return 1
+            c.memmove(one.address, data, one.size)
+            del asked[transfer]
+            done[0] = 1
+            return 0
+
+        def cancel(_, transfer):
+            asked.pop(transfer, None)
+
+        transport.callbacks = l.StartCallback(start), l.TestCallback(test), l.CancelCallback(cancel)  # live as long
+        callbacks = l.Callbacks(rank=rank, size=self.ranks)
+        callbacks.start, callbacks.test, callbacks.cancel = transport.callbacks
         transport.handle = l.library().handle("transport_from_callbacks", c.byref(callbacks))
         return transport
 
@@ -257,6 +316,8 @@ def reference_of(recipe, all_ranks):
     else:
         kind = m.SparseRing if recipe["exchange"] == "sparse" else m.Averaging
         averaging = kind(recipe, COUNTS, ranks, SEED)
+    if recipe["fragments"] > 1 or recipe["overlap"] > 0 or recipe["merge"] > 0:
+        return m.Streaming(averaging, begin, make, recipe, COUNTS)
     if recipe["delay"] > 1 or recipe["outer"] != "none":
         return m.LocalSteps(averaging, begin, make, recipe)
     return m.Synchronous(averaging, begin, make)
@@ -297,7 +358,7 @@ def follow(text, ranks, lr=0.05, reference=None):
     """
     recipe = recipe_of(text)
     told = {**recipe, **(reference or {})}
-    wires = Wires(ranks)
+    wires = (Posted if recipe["overlap"] > 0 else Wires)(ranks)
     ends = [wires.end(rank) for rank in range(ranks)]
     all_ranks = together([lambda end=end: Rank(end, text, optimizer_of(recipe, np.float32)) for end in ends])
     try:
@@ -305,8 +366,9 @@ def follow(text, ranks, lr=0.05, reference=None):
         rounded = rounded_start(reference_of(told, all_ranks)) if grows(recipe) else None
         worst = 0.0
         for step in range(steps_of(recipe)):
-            for rank in range(ranks):
-                wires.sent[rank] = []
+            if getattr(reference, "landed", True):  # what is sent in one step may arrive in another
+                for rank in range(ranks):
+                    wires.sent[rank] = []
             together([lambda one=one: one.step(step, lr) for one in all_ranks])
             reference.step(gradient, lr, step, Heard(wires.sent))
             apart = distance([one.x for one in all_ranks], reference.x)
@@ -342,6 +404,9 @@ MORE = [
     {"op": "natural", "draws": "own"},
     {"exchange": "powersgd:1"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 5, "outer": "momentum:0.5,0.8"},
+    {"op": "topk:0.05", "memory": "feedback", "delay": 6, "fragments": 3, "outer": "nesterov:0.9,0.7"},
+    {"op": "sign", "memory": "feedback", "delay": 6, "fragments": 2, "overlap": 2, "merge": 0.25},
+    {"op": "natural", "memory": "diana", "delay": 4, "overlap": 3},
     {"op": "topk:0.1", "mixer": "choco:0.3"},
     {"op": "topk:0.1", "mixer": "choco:0.3,after"},
     {"op": "sign", "mixer": "choco:0.3,fresh"},

@@ -13,7 +13,7 @@ constexpr std::uint64_t kFirst = 20, kLast = 120;
 // The steps of a recipe on all ranks, with a plain descent for an optimiser. Counts what is
 // allocated from step kFirst to step kLast, by all of them.
 std::size_t allocations_of(Recipe recipe) {
-  if (recipe.delay > 1) recipe.delay = 5;  // several rounds in those steps
+  shorten_rounds(recipe, 5);  // several in those steps
   recipe.warmup.clear();
   const Model model = {{"w", {64, 96}}, {"b", {64}}, {"v", {10, 64}}};
   std::barrier all(kRanks);

@@ -5,6 +5,7 @@
 
 #include "laconic/methods/method.h"
 #include "tests/ranks.h"
+#include "tests/rounds.h"
 
 namespace laconic::testing {
 
@@ -60,7 +61,7 @@ struct Course {
 // not.
 inline Course course_of(const Recipe& recipe) {
   Course course{.recipe = recipe, .steps = 9};
-  if (recipe.delay > 1) course.recipe.delay = 4;
+  shorten_rounds(course.recipe, 4);
   if (recipe.training.momentum.value_or(1) > 0) course.momentum = 0.9F;
   return course;
 }
@@ -70,8 +71,10 @@ inline std::unique_ptr<Method> method_of(const Course& course, std::span<const f
   return make_method({.model = kModel, .recipe = course.recipe, .seed = 5}, start, transport);
 }
 
-// This rank's model after the course.
-inline std::vector<float> follow(const Course& course, Transport& transport) {
+// This rank's model after the course, which goes on over the second transport from where it was
+// saved.
+inline std::vector<float> follow(const Course& course, Transport& transport,
+                                 Transport* later = nullptr) {
   std::vector<float> x = gaussian(kCount);
   auto method = method_of(course, x, transport);
   Sgd sgd{course.momentum};
@@ -79,7 +82,7 @@ inline std::vector<float> follow(const Course& course, Transport& transport) {
     if (course.save_at > 0 && t == course.save_at) {
       const Saved saved = method->save(x);
       x = gaussian(kCount);
-      method = method_of(course, x, transport);
+      method = method_of(course, x, *later);
       method->load(saved, x);
     }
     auto g = course.gradient(transport.rank(), t);
@@ -92,8 +95,10 @@ inline std::vector<float> follow(const Course& course, Transport& transport) {
 // Every rank's model after the course, ranks as threads.
 inline std::vector<std::vector<float>> run(const Course& course, int ranks) {
   std::vector<std::vector<float>> models(static_cast<std::size_t>(ranks));
+  const Ends later = make_thread_transports(ranks);
   expect_no_errors(on_ranks(ranks, [&](Transport& transport) {
-    models[static_cast<std::size_t>(transport.rank())] = follow(course, transport);
+    const auto rank = static_cast<std::size_t>(transport.rank());
+    models[rank] = follow(course, transport, later[rank].get());
   }));
   return models;
 }

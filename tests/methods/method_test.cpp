@@ -239,6 +239,37 @@ TEST(LocalSteps, DecayedFeedbackCountsRounds) {
     EXPECT_NEAR(start[i] - x[i], i < 24 ? 16 : 1, 1e-5) << i;  // 2 * 8 at once; 2 * 1 halved, later
 }
 
+// Conservation in whole numbers: after a plain last round the model is that of all gradients, bit
+// for bit, also by fragments, and nothing is owed.
+TEST(LocalSteps, APlainLastRoundDeliversAllThatIsOwed) {
+  for (const auto& [fragments, overlap] : {std::pair{1U, 0U}, {2U, 0U}, {2U, 1U}})
+    for (const std::uint64_t steps : {11, 12})
+      expect_no_errors(on_ranks(4, [&](Transport& transport) {
+        Course course{.recipe = {.name = "x", .op = "topk:0.1", .memory = "feedback", .delay = 4}};
+        course.recipe.fragments = fragments;
+        course.recipe.overlap = overlap;
+        std::vector<float> x(kCount), all(kCount);
+        const auto method = method_of(course, x, transport);
+        Sgd sgd;
+        for (std::uint64_t t = 0; t < steps; ++t) {
+          auto g = whole_gradient_of(transport.rank(), t);
+          for (int rank = 0; rank < 4; ++rank) {
+            const auto one = whole_gradient_of(rank, t);
+            for (std::size_t i = 0; i < kCount; ++i) all[i] -= one[i] / 16;
+          }
+          step(*method, sgd, x, g, {.step = t, .lr = 0.25F});
+        }
+        EXPECT_GT(method->residual_norm(), 0);
+        const StepStats stats = method->finish(x, {.step = steps - 1, .plain = true});
+        EXPECT_EQ(stats.lane, Lane::dense);
+        EXPECT_GE(stats.payload_bytes, kCount * 4);
+        // Where a round has arrived, merge = 0 drops the steps made meanwhile.
+        EXPECT_EQ(x == all, overlap == 0);
+        EXPECT_EQ(method->residual_norm(), 0);
+        EXPECT_TRUE(method->replicas_equal());
+      }));
+}
+
 TEST(Methods, GoOnFromWhatWasSavedBitForBit) {
   for (const Recipe& recipe : recipes()) {
     SCOPED_TRACE(recipe.name);

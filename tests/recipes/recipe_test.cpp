@@ -55,9 +55,10 @@ TEST(Recipe, MistakesAreNamed) {
   EXPECT_EQ(refusal("[]"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{}"), "a recipe needs a 'name'");
-  EXPECT_EQ(refusal(R"({"name":"x","operator":"natural"})"),
-            "a recipe has no 'operator'; allowed: name op memory layout exchange down down_memory "
-            "draws rules warmup delay outer mixer topology summary training");
+  EXPECT_EQ(
+      refusal(R"({"name":"x","operator":"natural"})"),
+      "a recipe has no 'operator'; allowed: name op memory layout exchange down down_memory "
+      "draws rules warmup delay outer fragments overlap merge mixer topology summary training");
   EXPECT_EQ(refusal(R"({"name":"x","draws":"dice"})"),
             "a recipe's 'draws' are 'dice'; allowed: strata own");
   EXPECT_EQ(refusal(R"({"name":"x","delay":0})"), "a recipe's 'delay' is 0; allowed: 1 or more");

@@ -2,6 +2,7 @@
 #include "laconic/trainer/descent.h"
 
 #include "tests/ranks.h"
+#include "tests/rounds.h"
 
 namespace laconic::trainer {
 namespace {
@@ -10,6 +11,7 @@ using laconic::testing::expect_no_errors;
 using laconic::testing::gaussian;
 using laconic::testing::message_of;
 using laconic::testing::on_ranks;
+using laconic::testing::shorten_rounds;
 
 const Model kModel = {{"w", {8, 5}}, {"b", {8}}};
 constexpr std::size_t kCount = 48;
@@ -50,12 +52,37 @@ TEST(Descent, RecoversFromOneOverflow) {
     }
 }
 
+// With a rate of 1/4 and whole gradients on two ranks all is exact: a plain end is one more update
+// with what was owed.
+TEST(Descent, APlainEndDeliversAllThatIsOwed) {
+  for (const std::uint64_t delay : {1, 4}) {
+    const Recipe recipe{.name = "x", .op = "topk:0.1", .memory = "feedback", .delay = delay};
+    expect_no_errors(on_ranks(2, [&](Transport& transport) {
+      std::vector<float> x(kCount), all(kCount), g;
+      auto descent = descent_of(recipe, {.kind = "sgd", .momentum = 0}, x, transport);
+      for (std::uint64_t t = 0; t < 9; ++t) {
+        for (int rank = 0; rank < 2; ++rank) {
+          auto one = gradient_of(rank, t);
+          for (float& value : one) value = std::round(16 * value);
+          for (std::size_t i = 0; i < kCount; ++i) all[i] -= one[i] / 8;
+          if (rank == transport.rank()) g = one;
+        }
+        step(descent, x, g, {.step = t, .lr = 0.25F});
+      }
+      EXPECT_GT(descent.residual_norm(), 0);
+      descent.finish(x, g, {.step = 8, .lr = 0.25F, .plain = true});
+      EXPECT_EQ(descent.residual_norm(), 0);
+      EXPECT_EQ(x, all);
+    }));
+  }
+}
+
 TEST(Descent, GoesOnFromWhatWasSaved) {
   for (const char* kind : {"sgd", "adamw"})
     for (const char* name : {"natural-feedback", "sparseloco", "choco-topk"}) {
       SCOPED_TRACE(std::string(kind) + " " + name);
       Recipe recipe = find_recipe(name);
-      if (recipe.delay > 1) recipe.delay = 4;
+      shorten_rounds(recipe, 4);
       const OptimizerOptions options{.kind = kind, .momentum = 0.9F};
       expect_no_errors(on_ranks(3, [&](Transport& transport) {
         const auto start = gaussian(kCount);

@@ -5,9 +5,12 @@
 
 #include "laconic/base/file.h"
 #include "laconic/trainer/train.h"
+#include "tests/rounds.h"
 #include "tests/support.h"
 
 namespace laconic::trainer {
+
+using laconic::testing::shorten_rounds;
 
 // Ten classes of 6 x 6 images: each lights up its own corner of a noisy picture.
 inline Images pictures(std::size_t count, std::uint64_t seed) {
@@ -38,7 +41,7 @@ inline Settings small(const std::string& recipe, std::uint64_t steps = 40) {
   if (tuned.optimizer == "adamw") s.optimizer.kind = "adamw";
   s.lr = tuned.optimizer == "adamw" ? 0.01F : 2 * static_cast<float>(tuned.lr.value_or(0.05));
   if (tuned.momentum) s.optimizer.momentum = static_cast<float>(*tuned.momentum);
-  if (s.recipe.delay > 5) s.recipe.delay = 5;  // these runs are short
+  shorten_rounds(s.recipe, 5);  // these runs are short
   return s;
 }
 

@@ -42,8 +42,8 @@ TEST(Train, SameSeedSameModelOtherSeedOtherModel) {
 
 // Stopped again and again, each time resumed: the model is that of a run that was never stopped.
 TEST(Train, ResumingEqualsNotHavingStopped) {
-  for (const char* recipe :
-       {"dense", "natural-feedback", "stc", "sbc2", "sparseloco", "dpsgd", "powergossip"}) {
+  for (const char* recipe : {"dense", "natural-feedback", "stc", "sbc2", "sparseloco",
+                             "streaming-diloco", "dpsgd", "powergossip"}) {
     for (const char* optimizer : {"sgd", "adamw"}) {
       if (std::string(recipe) == "sbc2" && std::string(optimizer) == "adamw") continue;
       SCOPED_TRACE(std::string(recipe) + " " + optimizer);
@@ -52,6 +52,7 @@ TEST(Train, ResumingEqualsNotHavingStopped) {
       settings.optimizer.kind = optimizer;
       settings.warmup = 5;
       settings.decay = "cosine";
+      settings.flush = true;
       train(settings, kData, {.folder = straight.path()}, {});
       std::uint64_t runs = 0;
       for (bool finished = false; !finished; ++runs) {
@@ -65,6 +66,8 @@ TEST(Train, ResumingEqualsNotHavingStopped) {
         ASSERT_LT(runs, 20U);
       }
       EXPECT_GT(runs, 3U);
+      EXPECT_EQ(stopped.bytes("model.lac"), straight.bytes("model.lac"));
+      train(settings, kData, {.folder = stopped.path(), .resume = true}, {});  // it is at its end
       EXPECT_EQ(stopped.bytes("model.lac"), straight.bytes("model.lac"));
     }
   }

@@ -652,6 +652,52 @@ class Gossip:
             self.x = self.mix.round(self.x, step, heard)
 
 
+def pairs(ranks, rounds=64, seed=0):
+    """Of every round, drawn until all ranks are joined: neighbours in a shuffled order."""
+    r = laconic_reference
+    for attempt in itertools.count():
+        drawn, pieces = [], [{rank} for rank in range(ranks)]
+        for t in range(rounds):
+            key, order = r.fork(r.fork(r.mix(seed + r.G), attempt), t), list(range(ranks))
+            for i in range(ranks - 1, 0, -1):
+                j = r.draw(key, i) % (i + 1)
+                order[i], order[j] = order[j], order[i]
+            drawn.append(list(zip(order[::2], order[1::2])))
+            for a, b in drawn[-1]:
+                joined = next(p for p in pieces if a in p) | next(p for p in pieces if b in p)
+                pieces = [p for p in pieces if not p & joined] + [joined]
+        if len(pieces) == 1:
+            return drawn
+
+
+class Noloco:
+    """Kolehmainen et al. (2506.10911), the outer step: in pairs, one rank of an odd number alone, every `delay` steps.
+
+    Slow weights are the models of the first round.
+    """
+
+    def __init__(self, ranks, delay, momentum=0.5, lr=0.7, pull=1.0):
+        self.pairs, self.delay, self.a, self.b, self.c = pairs(ranks), delay, momentum, lr, pull
+        self.f = None
+
+    def round(self, x, step, heard):
+        if (step + 1) % self.delay:
+            return x
+        if self.f is None:
+            self.f, self.m = [one.copy() for one in x], [np.zeros_like(one) for one in x]
+        partner = {i: i for i in range(len(x))}
+        for i, j in self.pairs[step // self.delay % len(self.pairs)]:
+            partner[i], partner[j] = j, i
+        d = [f - one for f, one in zip(self.f, x)]
+        before = self.f
+        self.m = [
+            self.a * self.m[i] + self.b * (d[i] + d[j]) / 2 + self.c * (before[i] - before[j]) / 2
+            for i, j in sorted(partner.items())
+        ]
+        self.f = [f - m for f, m in zip(before, self.m)]
+        return [f.copy() for f in self.f]
+
+
 def neighbours(rank, ranks):
     return sorted({(rank - 1) % ranks, (rank + 1) % ranks})
 

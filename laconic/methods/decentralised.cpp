@@ -3,7 +3,8 @@
 //
 //   x_i = (mixed with the neighbours' x_j) - optimiser's step with g_i, taken at the unmixed x_i
 //
-// Some mixers want the optimiser's step first.
+// Some mixers want the optimiser's step first. With a delay of n ranks mix in every n-th step only:
+// in the first of n, or the last where the optimiser's step comes first.
 #include "laconic/base/errors.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/methods/kinds.h"
@@ -13,8 +14,8 @@ namespace {
 
 class Decentralised : public Method {
  public:
-  Decentralised(const Model& model, std::unique_ptr<Mixer> mixer)
-      : model_(model), mixer_(std::move(mixer)) {}
+  Decentralised(const Agreement& agreement, std::unique_ptr<Mixer> mixer)
+      : model_(agreement.model), delay_(agreement.recipe.delay), mixer_(std::move(mixer)) {}
 
   // A neighbour's model that is not finite is no reason to keep from one's own update: stats.finite
   // here is of the gradient alone, and of the mixing in after_update.
@@ -22,14 +23,14 @@ class Decentralised : public Method {
                           const StepInfo& info) override {
     require_count(gradient, model_);
     StepStats stats;
-    if (!mixer_->gradient_first()) stats = mix(x, info);
+    if (!mixer_->gradient_first() && info.step % delay_ == 0) stats = mix(x, info);
     stats.finite = kernels::all_finite(gradient);
     return stats;
   }
 
   StepStats after_update(std::span<float> x, const StepInfo& info) override {
     StepStats stats;
-    if (mixer_->gradient_first()) stats = mix(x, info);
+    if (mixer_->gradient_first() && (info.step + 1) % delay_ == 0) stats = mix(x, info);
     stats.finite = mixed_finite_;
     return stats;
   }
@@ -47,6 +48,7 @@ class Decentralised : public Method {
  private:
   StepStats mix(std::span<float> x, const StepInfo& given) {
     StepInfo info = given;
+    info.step = given.step / delay_;  // rounds are counted
     info.parameters = x;
     const StepStats stats = mixer_->mix(x, info);
     mixed_finite_ = stats.finite;
@@ -54,14 +56,16 @@ class Decentralised : public Method {
   }
 
   Model model_;
+  std::uint64_t delay_;
   std::unique_ptr<Mixer> mixer_;
   bool mixed_finite_ = true;
 };
 
 }  // namespace
 
-std::unique_ptr<Method> make_decentralised(const Model& model, std::unique_ptr<Mixer> mixer) {
-  return std::make_unique<Decentralised>(model, std::move(mixer));
+std::unique_ptr<Method> make_decentralised(const Agreement& agreement,
+                                           std::unique_ptr<Mixer> mixer) {
+  return std::make_unique<Decentralised>(agreement, std::move(mixer));
 }
 
 }  // namespace laconic

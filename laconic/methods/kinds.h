@@ -16,8 +16,10 @@ std::unique_ptr<Method> make_local_steps(const Agreement& agreement,
                                          std::unique_ptr<Aggregator> aggregator,
                                          std::span<const float> start);
 
-// Every rank's own optimiser and own model, which a mixer moves towards its neighbours'.
-std::unique_ptr<Method> make_decentralised(const Model& model, std::unique_ptr<Mixer> mixer);
+// Every rank's own optimiser and own model, which a mixer moves towards its neighbours', every
+// `delay` steps.
+std::unique_ptr<Method> make_decentralised(const Agreement& agreement,
+                                           std::unique_ptr<Mixer> mixer);
 
 // Survivors settle what they are in doubt about and go on among themselves: `aggregator` becomes
 // one over their transport. Returns what the last step has become. `settled` is called when nothing

@@ -26,8 +26,7 @@ std::unique_ptr<Method> make_method(const Agreement& given, std::span<const floa
                                     Transport& transport) {
   const Agreement agreement = with_start(given, start);
   const Recipe& recipe = agreement.recipe;
-  if (!recipe.mixer.empty())
-    return make_decentralised(agreement.model, make_mixer(agreement, transport));
+  if (!recipe.mixer.empty()) return make_decentralised(agreement, make_mixer(agreement, transport));
   auto aggregator = make_aggregator(agreement, transport);
   if (recipe.overlap > 0 && transport.blocks())
     throw UsageError("recipe '" + recipe.name + "' has rounds under way for " +

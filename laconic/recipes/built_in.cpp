@@ -244,6 +244,15 @@ void add_mixing(std::vector<Recipe>& all) {
                  .mixer = "moniqua:0.1,0.2",
                  .training = gossip(0.05),
                  .summary = "Moniqua on a ring, two bits per entry."});
+  Tuning noloco = gossip(0.001);
+  noloco.optimizer = "adamw";
+  all.push_back({.name = "noloco",
+                 .delay = 30,
+                 .mixer = "noloco",
+                 .topology = "pairs",
+                 .training = noloco,
+                 .summary = "30 local steps of AdamW, then slow weights meet those of a partner "
+                            "drawn at random."});
   all.push_back({.name = "powergossip",
                  .mixer = "powergossip:1,2",
                  .training = gossip(0.05),

@@ -177,7 +177,6 @@ void require_nothing_beside_mixer(const Recipe& recipe) {
   if (recipe.down_memory != bare.down_memory) refuse_part("down_memory", recipe.down_memory);
   if (recipe.draws != bare.draws) refuse_part("draws", recipe.draws);
   if (!recipe.warmup.empty()) refuse_part("warmup", recipe.warmup.front());
-  if (recipe.delay != bare.delay) refuse_part("delay", std::to_string(recipe.delay));
   if (recipe.outer != bare.outer) refuse_part("outer", recipe.outer);
   if (recipe.fragments != bare.fragments)
     refuse_part("fragments", std::to_string(recipe.fragments));

@@ -288,6 +288,8 @@ def mixer_of(recipe, ranks, all_ranks):
     name, numbers = spec.partition(":")[0], numbers_of(spec)
     if name == "dpsgd":
         return m.Dpsgd(*numbers), False
+    if name == "noloco":
+        return m.Noloco(ranks, recipe["delay"], *numbers), True
     if name == "choco":
         return m.Choco(recipe["op"], COUNTS, ranks, *numbers, "fresh" in spec), "after" not in spec
     if name == "deepsqueeze":
@@ -416,6 +418,7 @@ MORE = [
     {"mixer": "powergossip:2"},
     {"mixer": "powergossip:2,3"},
     {"mixer": "dpsgd:0.7"},
+    {"mixer": "noloco:0.3,lr=1,pull=0.5", "topology": "pairs", "delay": 4},
 ]
 
 

@@ -31,7 +31,7 @@ TEST(Recipe, AMixerLeavesNoRoomForAnExchange) {
   };
   EXPECT_EQ(refusal(R"("memory":"feedback")"),
             "recipe 'x' mixes models by 'dpsgd'; its memory must be left out, not 'feedback'");
-  for (const char* rest : {R"("exchange":"dense")", R"("down":"natural")", R"("delay":2)",
+  for (const char* rest : {R"("exchange":"dense")", R"("down":"natural")", R"("overlap":1)",
                            R"("down_memory":"feedback")", R"("outer":"momentum")",
                            R"("warmup":["3 natural"])", R"("draws":"own")"})
     EXPECT_NE(refusal(rest).find("must be left out"), std::string::npos) << rest;

@@ -12,13 +12,20 @@ struct StepJob {
   const char *exchange, *op, *memory;
 };
 
-inline constexpr StepJob kStepJobs[] = {
-    {"gather", "natural", "none"},        {"gather", "topk:0.2", "feedback"},
-    {"gather", "topk:0.2", "dgc"},        {"gather", "natural:8+entropy", "none"},
-    {"sharded", "natural", "none"},       {"sharded", "topk:0.2", "feedback"},
-    {"sparse", "topk:0.2", "feedback"},   {"summed", "randomk:0.5", "none"},
-    {"powersgd", "identity", "none"},     {"dense", "identity", "none"},
-    {"dense:ordered", "identity", "none"}};
+inline constexpr StepJob kStepJobs[] = {{"gather", "natural", "none"},
+                                        {"gather", "topk:0.2", "feedback"},
+                                        {"gather", "topk:0.2", "dgc"},
+                                        {"gather", "natural:8+entropy", "none"},
+                                        {"sharded", "natural", "none"},
+                                        {"sharded", "topk:0.2", "feedback"},
+                                        {"sparse", "topk:0.2", "feedback"},
+                                        {"summed", "randomk:0.5", "none"},
+                                        {"powersgd", "identity", "none"},
+                                        {"dense", "identity", "none"},
+                                        {"dense:ordered", "identity", "none"},
+                                        {"global:3", "identity", "none"},
+                                        {"global:1,clip=2.5", "identity", "none"},
+                                        {"global:100,2", "identity", "none"}};
 
 inline std::unique_ptr<Aggregator> step_aggregator(const StepJob& job, Transport& transport) {
   return make_aggregator(job.exchange,

@@ -7,6 +7,7 @@ follows the library beside it, step by step. What is not independent of the libr
   transport. Their `law` is checked instead: whether it is what the operator may make of this input. Of `randomk`
   and of natural compression on the way to the mean the draws are known here, and nothing is heard;
 - how the exchanges `sparse` and `sharded` cut the model, which the frames' tables say;
+- the sums of levels of the exchange `global`, which must be those of the draws but where rounding decides;
 - the directions PowerSGD and PowerGossip start from, which are draws.
 
 An operator is a pair (exact, law): exact(x) is what arrives of x, or None where it is drawn; law(x, y) raises
@@ -198,6 +199,29 @@ class Drawn:
         self.strata, self.rank, self.ranks = r.fork(key, 2), rank, ranks
         return self
 
+    def draws(self, count, negative):
+        """32 bits for each entry: the rank's own, or in strata (Suresh et al., arXiv 2203.04925), where at each place
+        every rank draws from another of n equal parts and negative entries take the complement."""
+        n, r, own = self.ranks, laconic_reference, self.words(self.own, count)
+        if n == 1:
+            return own
+        common = self.words(self.strata, count).astype(np.int64)
+        factors = (r.draw(r.fork(self.strata, 0), j) % n for j in itertools.count())
+        coprime = itertools.islice((a for a in factors if math.gcd(a, n) == 1), 4)
+        turns, width = np.array([a * self.rank % n for a in coprime]), 2**32 // n
+        part = ((common * n >> 32) + turns[common % 4]) % n
+        draws = (part * width + (own.astype(np.int64) * width >> 32)).astype(np.uint32)
+        return np.where(negative, ~draws, draws)
+
+    def words(self, key, count):
+        """32 bits for each of these places, which are below 2^32."""
+        high = laconic_reference.fork(key, 0)
+        word0, word1 = np.uint32(high & 0xFFFFFFFF), np.uint32(high >> 32)
+        h = np.arange(self.first, self.first + count, dtype=np.uint32) + word0
+        h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D) ^ word1
+        h = (h ^ h >> np.uint32(15)) * np.uint32(0x846CA68B)
+        return h ^ h >> np.uint32(16)
+
 
 class Randomk(Drawn):
     """Positions are those of docs/frame.md."""
@@ -218,8 +242,8 @@ class Natural(Drawn):
 
     def __call__(self, x):
         bits = x.astype(np.float32).view(np.uint32)
-        draws = self.in_strata(bits) if self.ranks > 1 else self.words(self.own, x.size) & 0x7FFFFF
-        magnitude = (bits & 0x7FFFFFFF) + draws
+        draws = self.draws(x.size, bits >> np.uint32(31))
+        magnitude = (bits & 0x7FFFFFFF) + (draws >> np.uint32(9) if self.ranks > 1 else draws & 0x7FFFFF)
         return (bits & 0x80000000 | magnitude & 0x7F800000).view(np.float32).astype(np.float64)
 
     def settled(self, x, arrived):
@@ -228,27 +252,6 @@ class Natural(Drawn):
         y, slack = self(x), 1e-6 * np.abs(x).max(initial=0)
         close = (self(x - slack) == arrived) | (self(x + slack) == arrived)
         return np.where(close, arrived, y)
-
-    def in_strata(self, bits):
-        """Suresh et al., arXiv 2203.04925: at each place every rank draws from another of n equal parts, and negative
-        entries take the complement."""
-        n, r, common = self.ranks, laconic_reference, self.words(self.strata, bits.size).astype(np.int64)
-        factors = (r.draw(r.fork(self.strata, 0), j) % n for j in itertools.count())
-        coprime = itertools.islice((a for a in factors if math.gcd(a, n) == 1), 4)
-        turns, width = np.array([a * self.rank % n for a in coprime]), 2**32 // n
-        part = ((common * n >> 32) + turns[common % 4]) % n
-        inside = self.words(self.own, bits.size).astype(np.int64) * width >> 32
-        draws = (part * width + inside).astype(np.uint32)
-        return np.where(bits >> np.uint32(31), ~draws, draws) >> np.uint32(9)
-
-    def words(self, key, count):
-        """32 bits for each of these places, which are below 2^32."""
-        high = laconic_reference.fork(key, 0)
-        word0, word1 = np.uint32(high & 0xFFFFFFFF), np.uint32(high >> 32)
-        h = np.arange(self.first, self.first + count, dtype=np.uint32) + word0
-        h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D) ^ word1
-        h = (h ^ h >> np.uint32(15)) * np.uint32(0x846CA68B)
-        return h ^ h >> np.uint32(16)
 
 
 # Memories, of one rank and one slice: `before` is what is encoded, `after` hears what arrives of it
@@ -450,6 +453,41 @@ class Averaging:
                 m.after(x, c)
                 total[a:b] = c
         return total / self.ranks
+
+
+class Global(Drawn):
+    """Xin et al., Global-QSGD: levels of a norm that all ranks share, added up. One level: TernGrad's scaler sharing.
+
+    Sums are heard: of a level whose draw is as close to its bound as float32 rounds, either may be right.
+    """
+
+    def __init__(self, recipe, counts, ranks, seed):
+        words = recipe["exchange"].partition(":")[2].split(",")
+        self.s, self.together = int(words[0] or 7), "2" in words[1:]
+        self.clip = sum(float(word[5:]) for word in words if word.startswith("clip="))
+        self.seed, self.n, self.apart = seed, ranks, ranks if recipe["draws"] == "strata" else 1
+        self.slices, self.cells = Slices(counts).all, Slices([-(-count // 8) for count in counts]).all
+
+    def average(self, gradients, told, heard):
+        out, most = np.zeros(self.slices[-1][1]), self.n * self.s
+        sums = heard.cells(self.cells[-1][1], (2 * most).bit_length()) - most
+        for (a, b), (cell, _) in zip(self.slices, self.cells):
+            x = [g[a:b] for g in gradients]
+            if self.clip:  # Wen et al., section 3.2; entries without a deviation stay
+                x = [np.clip(one, -self.clip * one.std(), self.clip * one.std()) if one.std() else one for one in x]
+            norm = np.linalg.norm(x) if self.together else np.abs(x).max()
+            total = sums[8 * cell :][: b - a]
+            y = [self.s * np.abs(one) / norm for one in x]
+            r = [self.drawn(one, told["step"], rank, a) for rank, one in enumerate(x)]
+            for slack, bounds in ((-2e-5 * self.s, total.__ge__), (2e-5 * self.s, total.__le__)):
+                levels = (np.sign(u) * np.floor(v + w + slack * np.sign(u)) for u, v, w in zip(x, y, r))
+                assert bounds(sum(levels)).all()
+            out[a:b] = norm / most * total
+        return out
+
+    def drawn(self, x, step, rank, first):
+        draws = self.at(self.seed, step, rank, first, self.apart).draws(x.size, x < 0)
+        return (draws >> np.uint32(8)) / 2.0**24
 
 
 class SparseRing:

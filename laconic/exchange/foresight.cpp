@@ -29,8 +29,12 @@ Rehearsal::Rehearsal(const Model& model, Plan plan, std::optional<Plan> down, in
       places_(model) {
   for (std::size_t i = 0; i < places_.tensors(); ++i)
     rests_.push_back(zeros_rest &&
-                     std::ranges::all_of(gradient.subspan(places_.begin(i), places_.count(i)),
-                                         [](float value) { return value == 0; }));
+                     zeros({.name = {}, .offset = places_.begin(i), .count = places_.count(i)}));
+}
+
+bool Rehearsal::zeros(const Slice& slice) const {
+  return std::ranges::all_of(gradient_.subspan(slice.offset, slice.count),
+                             [](float value) { return value == 0; });
 }
 
 bool Rehearsal::rests(const Slice& slice) const {

@@ -53,6 +53,9 @@ class Rehearsal {
   // than theirs.
   std::uint64_t way_back(const Plan& up, const Plan& down, Slices slices);
 
+  // Whether the slice holds nothing but zeros.
+  bool zeros(const Slice& slice) const;
+
   const Plan plan;
   const std::optional<Plan> down;  // as Setup's
   const int ranks;

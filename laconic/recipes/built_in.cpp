@@ -103,6 +103,15 @@ void add_averaging(std::vector<Recipe>& all) {
                  .op = "qsgd:16,max",
                  .exchange = kAuto,
                  .summary = "Sixteen levels and zero, at random, of whole tensors."});
+  all.push_back({.name = "global-qsgd",
+                 .exchange = "global:7",
+                 .summary = "Seven levels and zero of a scale that all ranks share, at random, "
+                            "added on their way."});
+  all.push_back({.name = "terngrad-shared",
+                 .exchange = "global:1,clip=2.5",
+                 .summary =
+                     "TernGrad as published: each tensor clipped at 2.5 standard deviations, "
+                     "signs and zeros of a scale that all ranks share."});
   all.push_back({.name = "diana",
                  .op = "bucket:512+terngrad",
                  .memory = "diana",

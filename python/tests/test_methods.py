@@ -163,6 +163,16 @@ class Heard:
                 for section in frame.sections:
                     yield rank, section.position, section.position + section.count
 
+    def cells(self, count, width):
+        """Packed sums of `global`, eight to a cell, by those who made them."""
+        symbols, ranks = [], len(self.sent)
+        for rank in self.sent:
+            size = (count * (rank + 1) // ranks - count * rank // ranks) * width
+            message = next(d for _, d in self.sent[rank] if len(d) in (size, size + 40))[-size:]
+            bits = np.unpackbits(np.frombuffer(message, np.uint8), bitorder="little")
+            symbols.append(bits.reshape(-1, width) @ (1 << np.arange(width)))
+        return np.concatenate(symbols)
+
     def codes(self, rank, count):
         """Moniqua's, two bits each, before a tail of 28 bytes."""
         size = (count + 3) // 4
@@ -316,7 +326,7 @@ def reference_of(recipe, all_ranks):
         starts = powersgd_starts(all_ranks[0], rank)
         averaging = m.PowerSgd(recipe, list(SHAPES.values()), ranks, SEED, starts)
     else:
-        kind = m.SparseRing if recipe["exchange"] == "sparse" else m.Averaging
+        kind = {"sparse": m.SparseRing, "global": m.Global}.get(recipe["exchange"].partition(":")[0], m.Averaging)
         averaging = kind(recipe, COUNTS, ranks, SEED)
     if recipe["fragments"] > 1 or recipe["overlap"] > 0 or recipe["merge"] > 0:
         return m.Streaming(averaging, begin, make, recipe, COUNTS)
@@ -405,6 +415,7 @@ MORE = [
     {"op": "randomk:0.2,own"},
     {"op": "natural", "draws": "own"},
     {"exchange": "powersgd:1"},
+    {"exchange": "global:100,2", "draws": "own"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 5, "outer": "momentum:0.5,0.8"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 6, "fragments": 3, "outer": "nesterov:0.9,0.7"},
     {"op": "sign", "memory": "feedback", "delay": 6, "fragments": 2, "overlap": 2, "merge": 0.25},

@@ -77,8 +77,10 @@ TEST(Conservation, HoldsUpToRoundingForEveryOperator) {
 
 TEST(Conservation, HoldsWhereTheExchangeRemembersItself) {
   for (const int ranks : {1, 2, 3, 4, 5, 8})
-    for (const Job& job : jobs_of("identity", "none", ranks))
+    for (const Job& job : jobs_of("identity", "none", ranks)) {
+      if (forgets_what_it_drops(job.exchange)) continue;
       EXPECT_LE(gap_after(job, false), 0.05) << text_of(job);
+    }
 }
 
 // What is owed when the operator changes is not lost, whoever owes it; and the warm-up is followed.

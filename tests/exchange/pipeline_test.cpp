@@ -171,7 +171,7 @@ std::vector<float> widened(std::vector<std::uint16_t>& halves, Dtype dtype) {
 // The mean is made in float32 and rounded once.
 TEST(Pipeline, SixteenBitGradientsAreThoseOfTheirValues) {
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16})
-    for (const char* exchange : {"gather", "dense", "sharded", "powersgd"}) {
+    for (const char* exchange : {"gather", "dense", "sharded", "powersgd", "global"}) {
       const Job job{.op = exchange == std::string("gather") ? "topk:0.1+natural" : "identity",
                     .memory = exchange == std::string("gather") ? "feedback" : "none",
                     .exchange = exchange,

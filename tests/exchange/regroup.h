@@ -69,14 +69,16 @@ inline std::vector<double> owed_by(const std::vector<Survivor>& survivors, State
   return owed;
 }
 
-// All have made the same steps and get the same means; nothing of what they owe is lost: exactly,
-// in whole numbers, where entries are sent as they are.
-inline void expect_gone_on(const std::vector<Survivor>& survivors, bool exact) {
+// All have made the same steps and get the same means; nothing of what they owe is lost, where
+// anything is remembered: exactly, in whole numbers, where entries are sent as they are.
+inline void expect_gone_on(const std::vector<Survivor>& survivors, const Job& job) {
+  const bool exact = !compresses_itself(job.exchange) && selects_only(job.op);
   for (const Survivor& one : survivors) {
     EXPECT_EQ(one.made, survivors[0].made);
     EXPECT_EQ(one.means, survivors[0].means);
   }
   EXPECT_EQ(survivors[0].means.size(), kStepsAfter);
+  if (forgets_what_it_drops(job.exchange)) return;
   const auto ranks = static_cast<double>(survivors.size());
   std::vector<double> owed = owed_by(survivors, &Survivor::settled);
   if (exact) {

@@ -12,8 +12,6 @@ std::vector<Survivor> run(const Job& job, int victim, std::uint64_t message) {
                       victim, message);
 }
 
-bool is_exact(const Job& job) { return job.exchange != "powersgd" && selects_only(job.op); }
-
 TEST(Regroup, SurvivorsGoOnWhateverMessageWasTheLast) {
   int deaths = 0, doubts = 0;
   for (const Job& job : one_of_each(4))
@@ -23,7 +21,7 @@ TEST(Regroup, SurvivorsGoOnWhateverMessageWasTheLast) {
                      std::to_string(at));
         const auto survivors = run(job, victim, at);
         if (survivors.empty()) break;
-        expect_gone_on(survivors, is_exact(job));
+        expect_gone_on(survivors, job);
         ++deaths;
         for (const Survivor& one : survivors) doubts += one.doubted;
       }

@@ -74,6 +74,17 @@ inline std::unique_ptr<Aggregator> make(const Job& job, Transport& transport,
   return make_aggregator(job.exchange, setup_of(job, transport, timeout_seconds));
 }
 
+// Whether an exchange compresses in a way of its own, and whether it forgets what that drops.
+inline bool compresses_itself(const std::string& exchange) {
+  const std::string name = exchange.substr(0, exchange.find(':'));
+  return name != "dense" && std::ranges::find(exchanges(), name, &ExchangeInfo::name)->own_form;
+}
+inline bool forgets_what_it_drops(const std::string& exchange) {
+  if (!compresses_itself(exchange)) return false;
+  const auto ends = make_thread_transports(1);
+  return make({.op = "identity", .exchange = exchange}, *ends[0])->save().empty();
+}
+
 // What a rank has sent of a step's frames or values, without heads of messages and without the
 // vote.
 inline double sent_of(const StepStats& stats, int ranks) {

@@ -78,7 +78,7 @@ double slack_of(const Recipe& recipe, int workers) {
   const Operator op = parse_operator(recipe.op);
   const bool drawn = op.traits(1000).random && op.spec().find("natural:") == std::string::npos;
   const bool fixed = op.spec() == "identity" || op.spec() == "natural" || op.spec() == "half";
-  if (fixed || recipe.exchange.starts_with("powersgd") || recipe.exchange == "summed") return 0;
+  if (fixed || recipe.exchange == "summed") return 0;
   const bool gathers = recipe.exchange == "gather" || (recipe.exchange == "auto" && workers < 5);
   if (gathers && !drawn) return 0;
   return 0.03;
@@ -125,7 +125,8 @@ TEST(Foresight, OfGossipIsWhatMixersSend) {
 TEST(Foresight, GrowsToTenThousandWorkers) {
   Situation situation = situation_of(kMostWorkers);
   const double n = kMostWorkers, floats = static_cast<double>(count_of(kModel));
-  for (const char* name : {"dense", "natural", "natural-sharded", "stc", "powersgd"}) {
+  for (const char* name :
+       {"dense", "natural", "natural-sharded", "stc", "powersgd", "global-qsgd"}) {
     Recipe recipe = find_recipe(name);
     const Forecast forecast = forecast_of(recipe, situation);
     ASSERT_EQ(forecast.obstacle, "") << name;

@@ -25,7 +25,8 @@ inline constexpr StepJob kStepJobs[] = {{"gather", "natural", "none"},
                                         {"dense:ordered", "identity", "none"},
                                         {"global:3", "identity", "none"},
                                         {"global:1,clip=2.5", "identity", "none"},
-                                        {"global:100,2", "identity", "none"}};
+                                        {"global:100,2", "identity", "none"},
+                                        {"arc:0.2,1", "identity", "none"}};
 
 inline std::unique_ptr<Aggregator> step_aggregator(const StepJob& job, Transport& transport) {
   return make_aggregator(job.exchange,

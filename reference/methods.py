@@ -554,6 +554,45 @@ class PowerSgd:
         return out
 
 
+class Arc:
+    """ARC-Top-K: rows by a sketch of the sum, the rest remembered. Vectors stand in rows of 64."""
+
+    def __init__(self, recipe, shapes, ranks, seed):
+        words = [w.partition("=")[2] or w for w in recipe["exchange"].partition(":")[2].split(",")]
+        self.density, self.width = float(words[0] or 0.01), int((words + ["4"])[1])
+        self.shapes, self.ranks, self.seed = shapes, ranks, seed
+        self.slices = Slices([math.prod(s) for s in shapes]).all
+        self.e = np.zeros((ranks, self.slices[-1][1]))
+
+    def directions(self, step, first, cols):
+        """Sums of twelve uniform draws of 16 bits, the same on all ranks."""
+        r = laconic_reference
+        key = r.fork(r.fork(r.fork(r.mix(self.seed + r.G), 2**64 - 5), step), first)
+        words = np.array([r.draw(key, i) for i in range(3 * cols * self.width)], np.uint64).reshape(-1, 3)
+        sums = sum((words >> np.uint64(16 * i) & np.uint64(0xFFFF)).astype(float).sum(axis=1) for i in range(4))
+        return ((2 * sums - 12 * 0xFFFF) / 2**17).reshape(self.width, cols).T
+
+    def average(self, gradients, told, heard):
+        out = np.zeros(self.e.shape[1])
+        for shape, (a, b) in zip(self.shapes, self.slices):
+            rows, cols = matrix_shape(shape)
+            if min(rows, cols) < 2:
+                rows, cols = -(-(b - a) // 64), 64
+            ms = np.zeros((self.ranks, rows * cols))
+            ms[:, : b - a] = [g[a:b] + e[a:b] for g, e in zip(gradients, self.e)]
+            ms, kept = ms.reshape(-1, rows, cols), share(self.density, rows)
+            if rows * self.width + kept * cols >= b - a:
+                chosen = np.arange(rows)
+            else:
+                sketch = ms.sum(axis=0) @ self.directions(told["step"], a, cols)
+                chosen = largest((sketch**2).sum(axis=1), kept)
+            mean = np.zeros((rows, cols))
+            mean[chosen] = ms[:, chosen].mean(axis=0)
+            ms[:, chosen] = 0
+            out[a:b], self.e[:, a:b] = mean.ravel()[: b - a], ms.reshape(self.ranks, -1)[:, : b - a]
+        return out
+
+
 # Optimisers, which are the host's: in float32 beside the library, in float64 here
 
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/mixed.h"
@@ -340,6 +341,22 @@ void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<d
     for (double& value : x) value /= norm;
     std::ranges::transform(x, column.begin(), [](double v) { return static_cast<float>(v); });
   }
+}
+
+void longest_rows(std::span<const float> factor, std::size_t rows, std::size_t kept,
+                  Array<std::uint32_t>& chosen, Array<double>& lengths) {
+  const auto length = lengths.reset(rows);
+  std::ranges::fill(length, 0.0);
+  for (std::size_t i = 0; i < factor.size(); ++i)
+    length[i % rows] += static_cast<double>(factor[i]) * factor[i];
+  const auto order = chosen.reset(rows);
+  std::iota(order.begin(), order.end(), 0U);
+  std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) {
+                     return length[a] != length[b] ? length[a] > length[b] : a < b;
+                   });
+  chosen.truncate(kept);
+  std::ranges::sort(chosen.span());
 }
 
 // The sum of twelve uniform draws: no function of libm, whose last bit differs between machines.

@@ -41,6 +41,11 @@ void expand(std::span<const float> left, std::span<const float> right, const Mat
 // `spare` is working memory.
 void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<double>& spare);
 
+// Makes `chosen` the `kept` rows of a factor with the largest sums of squares, ascending; of equal
+// ones the first. `lengths` is working memory.
+void longest_rows(std::span<const float> factor, std::size_t rows, std::size_t kept,
+                  Array<std::uint32_t>& chosen, Array<double>& lengths);
+
 // Fills x with draws of variance 1, as good as normal ones.
 void draw_normal(Key key, std::span<float> x);
 

@@ -217,6 +217,11 @@ void add_averaging(std::vector<Recipe>& all) {
   all.push_back({.name = "powersgd",
                  .exchange = "powersgd",
                  .summary = "Matrices as factors of rank 2, averaged by all-reduce."});
+  all.push_back({.name = "arc-topk",
+                 .exchange = "arc:0.01",
+                 .training = no_momentum(0.3),
+                 .summary = "1 % of rows, the largest in the mean, which ranks find from sketches "
+                            "that add up; the rest is remembered."});
 }
 
 void add_mixing(std::vector<Recipe>& all) {

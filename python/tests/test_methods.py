@@ -325,6 +325,8 @@ def reference_of(recipe, all_ranks):
         rank = int((numbers_of(recipe["exchange"]) or [2])[0])
         starts = powersgd_starts(all_ranks[0], rank)
         averaging = m.PowerSgd(recipe, list(SHAPES.values()), ranks, SEED, starts)
+    elif recipe["exchange"].startswith("arc"):
+        averaging = m.Arc(recipe, list(SHAPES.values()), ranks, SEED)
     else:
         kind = {"sparse": m.SparseRing, "global": m.Global}.get(recipe["exchange"].partition(":")[0], m.Averaging)
         averaging = kind(recipe, COUNTS, ranks, SEED)
@@ -416,6 +418,7 @@ MORE = [
     {"op": "natural", "draws": "own"},
     {"exchange": "powersgd:1"},
     {"exchange": "global:100,2", "draws": "own"},
+    {"exchange": "arc:0.2,sketch=2"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 5, "outer": "momentum:0.5,0.8"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 6, "fragments": 3, "outer": "nesterov:0.9,0.7"},
     {"op": "sign", "memory": "feedback", "delay": 6, "fragments": 2, "overlap": 2, "merge": 0.25},

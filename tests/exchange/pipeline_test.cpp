@@ -171,7 +171,7 @@ std::vector<float> widened(std::vector<std::uint16_t>& halves, Dtype dtype) {
 // The mean is made in float32 and rounded once.
 TEST(Pipeline, SixteenBitGradientsAreThoseOfTheirValues) {
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16})
-    for (const char* exchange : {"gather", "dense", "sharded", "powersgd", "global"}) {
+    for (const char* exchange : {"gather", "dense", "sharded", "powersgd", "global", "arc"}) {
       const Job job{.op = exchange == std::string("gather") ? "topk:0.1+natural" : "identity",
                     .memory = exchange == std::string("gather") ? "feedback" : "none",
                     .exchange = exchange,
@@ -383,8 +383,8 @@ TEST(Pipeline, AGradientOfZerosRests) {
 // One rank's zeros are no reason to lose anything: all that is delivered and owed is what was
 // there.
 TEST(Pipeline, SomeRanksZerosKeepTheSum) {
-  for (const char* exchange : {"gather", "sharded", "server", "sparse", "powersgd"}) {
-    const bool own = exchange == std::string("powersgd");
+  for (const char* exchange : {"gather", "sharded", "server", "sparse", "powersgd", "arc"}) {
+    const bool own = compresses_itself(exchange);
     const Job job{.op = own ? "identity" : "topk:0.1",
                   .memory = own ? "none" : "feedback",
                   .exchange = exchange,

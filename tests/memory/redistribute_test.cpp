@@ -39,8 +39,8 @@ TEST(Redistribute, EveryRoleIsRegistered) {
     const bool sparse = info.name == "sparse";
     const Job job{.op = "identity", .memory = sparse ? "feedback" : "none", .exchange = info.name};
     State state = make(job, *ends[0])->save();
-    if (sparse)
-      std::erase_if(state, [](auto& entry) { return role_of(entry.first) == "feedback"; });
+    // Of the memory that an exchange has, or was given.
+    std::erase_if(state, [](auto& entry) { return role_of(entry.first) == "feedback"; });
     EXPECT_EQ(expect_known(info.roles, state).size(), info.roles.size()) << info.name;
   }
 }
@@ -57,6 +57,7 @@ TEST(Redistribute, WhatIsOwedStaysOwed) {
       {.op = "identity", .exchange = "server", .down = "topk:0.05", .down_memory = "feedback"},
       {.op = "randomk:0.1,unscaled", .memory = "feedback", .exchange = "summed"},
       {.op = "identity", .exchange = "powersgd"},
+      {.op = "identity", .exchange = "arc:0.1"},
   };
   for (Job job : jobs)
     for (const auto& [from, to] : {std::pair(1, 3), {4, 2}, {3, 8}, {8, 1}, {2, 5}, {5, 3}}) {

@@ -126,7 +126,7 @@ TEST(Foresight, GrowsToTenThousandWorkers) {
   Situation situation = situation_of(kMostWorkers);
   const double n = kMostWorkers, floats = static_cast<double>(count_of(kModel));
   for (const char* name :
-       {"dense", "natural", "natural-sharded", "stc", "powersgd", "global-qsgd"}) {
+       {"dense", "natural", "natural-sharded", "stc", "powersgd", "global-qsgd", "arc-topk"}) {
     Recipe recipe = find_recipe(name);
     const Forecast forecast = forecast_of(recipe, situation);
     ASSERT_EQ(forecast.obstacle, "") << name;

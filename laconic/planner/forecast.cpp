@@ -27,6 +27,7 @@ std::vector<UnitSlices> one_unit(const Plan& plan) { return {{0, all_slices(plan
 
 double mean_degree(const Recipe& recipe, int workers) {
   if (recipe.topology == "ring") return std::min(2, workers - 1);
+  if (recipe.topology == "pairs") return 1 - workers % 2 / static_cast<double>(workers);
   const Graph graph = make_graph(recipe.topology);
   double sum = 0;
   const auto rounds = neighbours_by_round(graph, 0);
@@ -39,13 +40,14 @@ void foresee_gossip(const Situation& situation, Forecast& forecast) {
   const GossipCosts costs = measure_gossip(forecast.recipe, situation.samples, situation.repeats);
   const Link link = link_of(situation);
   const double degree = mean_degree(forecast.recipe, situation.workers) / 2;
+  const auto delay = static_cast<double>(forecast.recipe.delay);
   forecast.exact = count_of(situation.samples.model) <= kTimedEntries;
-  forecast.bytes = costs.bytes * degree;
-  forecast.messages = costs.messages * degree;
-  forecast.kernel_seconds = costs.encode + costs.decode * degree;
+  forecast.bytes = costs.bytes * degree / delay;
+  forecast.messages = costs.messages * degree / delay;
+  forecast.kernel_seconds = (costs.encode + costs.decode * degree) / delay;
   forecast.link_seconds = 8 * forecast.bytes / link.bits_per_second;
   forecast.exposed_seconds =
-      forecast.kernel_seconds + forecast.link_seconds + costs.rounds * link.latency_seconds;
+      forecast.kernel_seconds + forecast.link_seconds + costs.rounds * link.latency_seconds / delay;
 }
 
 void foresee_average(const Situation& situation, Forecast& forecast) {

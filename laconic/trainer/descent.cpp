@@ -6,10 +6,12 @@
 namespace laconic::trainer {
 namespace {
 
-// A bucket is what travels together, moved by a thread that computes no gradients.
+// A bucket is what travels together, moved by a thread that computes no gradients. Rounds that are
+// under way between steps are moved by the worker itself: it talks to others meanwhile, and a
+// transport has one user at a time.
 Agreement with_buckets(Agreement agreement, std::uint64_t bytes) {
   if (bytes == 0) return agreement;
-  agreement.engine = Engine::thread;
+  if (agreement.recipe.overlap == 0) agreement.engine = Engine::thread;
   agreement.unit_bytes = static_cast<std::size_t>(bytes);
   return agreement;
 }

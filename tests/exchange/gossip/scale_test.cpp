@@ -8,9 +8,10 @@ namespace laconic::testing {
 namespace {
 
 const std::map<std::string, std::string> kLarge = {
-    {"chain", "chain:256"},           {"complete", "complete:256"}, {"hypercube", "hypercube:256"},
-    {"matching", "matching:256"},     {"random", "random:256,0.1"}, {"ring", "ring:256"},
-    {"social", "social" /* of 32 */}, {"star", "star:256"},         {"torus", "torus:16x16"},
+    {"chain", "chain:256"},       {"complete", "complete:256"},     {"hypercube", "hypercube:256"},
+    {"matching", "matching:256"}, {"random", "random:256,0.1"},     {"ring", "ring:256"},
+    {"pairs", "pairs:256"},       {"social", "social" /* of 32 */}, {"star", "star:256"},
+    {"torus", "torus:16x16"},
 };
 
 TEST(GossipScale, EveryTopologyRunsWith256Ranks) {

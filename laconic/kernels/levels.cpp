@@ -320,15 +320,23 @@ std::size_t nonzero_levels_run(const std::int8_t* small, std::size_t count, std:
   return static_cast<std::size_t>(to - start);
 }
 
+// Terms come first, at the full width of floats: sums in double have a quarter of it.
 void add_spread_run(const float* x, std::size_t count, float step, double* lanes) {
-  const SummandOf df;
-  const auto unit = hn::Set(df, step), one = hn::Set(df, 1.0F), whole = hn::Set(df, 0x1p24F);
-  add_in_lanes(x, count, lanes, [&](auto v) HWY_ATTR {
-    const auto ratio = hn::Div(hn::Abs(v), unit);
-    const auto y = hn::IfThenElseZero(hn::Lt(ratio, whole), ratio);  // from 2^24 on all are whole
-    const auto f = hn::Sub(y, hn::Floor(y));
-    return hn::PromoteTo(Summand(), hn::Mul(f, hn::Sub(one, f)));
-  });
+  constexpr std::size_t kPiece = 256;
+  const F32 df;
+  const Values unit = set(step), one = set(1), whole = set(0x1p24F);
+  float terms[kPiece];
+  for (std::size_t from = 0; from < count; from += kPiece) {
+    const std::size_t part = std::min(kPiece, count - from);
+    for (std::size_t i = 0; i < part; i += hn::Lanes(df)) {
+      const Values ratio = hn::Div(hn::Abs(hn::LoadU(df, x + from + i)), unit);
+      const Values y =
+          hn::IfThenElseZero(hn::Lt(ratio, whole), ratio);  // from 2^24 on all are whole
+      const Values f = hn::Sub(y, hn::Floor(y));
+      hn::StoreU(hn::Mul(f, hn::Sub(one, f)), df, terms + i);
+    }
+    add_in_lanes(terms, part, lanes, [](auto v) HWY_ATTR { return hn::PromoteTo(Summand(), v); });
+  }
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE

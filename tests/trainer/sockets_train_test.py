@@ -113,16 +113,19 @@ class SocketsTrain(unittest.TestCase):
 
     def test_a_guarded_run_is_resumed_and_replayed_as_one(self):
         """Who goes on knows nothing of what was measured before: the recipe's lane comes first again, and the record says so."""
-        steps = ["--checkpoint-every", "10", "--evaluate-every", "20", "--out", self.path("run")]
-        self.run_all("--steps", "25", *steps)
-        os.remove(self.path("run", "model.lac"))
-        self.run_all("--steps", "50", "--resume", *steps)
+        steps = ["--steps", "120", "--evaluate-every", "20", "--out"]
+        processes = start_all(*steps, self.path("run"))
+        processes[0].stdout.readline()  # the first evaluation: it is training
+        processes[0].send_signal(signal.SIGINT)
+        for code, _, stderr in ends_of(processes):
+            self.assertEqual(code, 0, stderr)
+        self.assertFalse(os.path.exists(self.path("run", "model.lac")))
+        self.run_all(*steps, self.path("run"), "--resume")
         with open(self.path("run", "guard.jsonl")) as file:
             lines = [json.loads(line) for line in file]
         self.assertEqual(sorted({line["step"] for line in lines}), [line["step"] for line in lines])
-        self.assertIn([25, "recipe"], [[line["step"], line["lane"]] for line in lines])
-        replay = f"replay={self.path('run', 'guard.jsonl')}"
-        self.run_all("--guard", replay, "--steps", "50", "--evaluate-every", "20", "--out", self.path("again"))
+        self.assertEqual([line["lane"] for line in lines if line.get("why") == "the recipe's own comes first"], ["recipe"] * 2)
+        self.run_all("--guard", f"replay={self.path('run', 'guard.jsonl')}", *steps, self.path("again"))
         self.assertEqual(self.model("again"), self.model("run"))
 
     def test_a_wrong_argument_is_said_once(self):

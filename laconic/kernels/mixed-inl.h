@@ -45,6 +45,21 @@ void in_mixed_groups(const Mixed& block, Run run, Arrays... arrays) {
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 
+// Past the cache, at a multiple of 16 bytes: where arrays begin, whatever a vector's width.
+HWY_INLINE void stream_to(hn::Vec<F32> v, float* to) {
+#if HWY_TARGET == HWY_AVX2
+  _mm_stream_ps(to, _mm256_castps256_ps128(v.raw));
+  _mm_stream_ps(to + 4, _mm256_extractf128_ps(v.raw, 1));
+#elif HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  _mm_stream_ps(to, _mm512_castps512_ps128(v.raw));
+  _mm_stream_ps(to + 4, _mm512_extractf32x4_ps(v.raw, 1));
+  _mm_stream_ps(to + 8, _mm512_extractf32x4_ps(v.raw, 2));
+  _mm_stream_ps(to + 12, _mm512_extractf32x4_ps(v.raw, 3));
+#else
+  hn::Stream(v, F32(), to);
+#endif
+}
+
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 
 // Writes vectors one after the other past the cache, a line at a time: four parts of a line, stored
@@ -80,18 +95,10 @@ class Streamed {
 
 #else
 
-// Past the cache, at a multiple of 16 bytes: where arrays begin, whatever a vector's width.
 class Streamed {
  public:
   HWY_INLINE explicit Streamed(float* to) : to_(to) {}
-  HWY_INLINE void put(std::size_t i, hn::Vec<F32> v) {
-#if HWY_TARGET == HWY_AVX2
-    _mm_stream_ps(to_ + i, _mm256_castps256_ps128(v.raw));
-    _mm_stream_ps(to_ + i + 4, _mm256_extractf128_ps(v.raw, 1));
-#else
-    hn::Stream(v, F32(), to_ + i);
-#endif
-  }
+  HWY_INLINE void put(std::size_t i, hn::Vec<F32> v) { stream_to(v, to_ + i); }
   HWY_INLINE void end(std::size_t) const {}
 
  private:

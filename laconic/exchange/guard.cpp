@@ -20,6 +20,7 @@ constexpr std::uint64_t kExplore = 512;  // without a change, until the next bes
 constexpr std::uint64_t kShut = 64;      // a lane that was slower; twice as long each time
 constexpr std::uint64_t kLongestShut = 8192;
 constexpr std::uint64_t kProbeEvery = 16, kFirstProbes = 4;
+constexpr std::uint64_t kCalm = 24;        // after a doubt about the link, until the next
 constexpr std::uint64_t kBoundLasts = 24;  // what was measured of the link
 constexpr std::size_t kWindow = 8;         // periods of a lane
 
@@ -214,7 +215,8 @@ void Guard::note_probe(double seconds, double period) {
   const double known = per_byte();
   const bool slower = known > 0 && seconds > kLinkChanged * known;
   if (slower && doubts_) bounds_.clear();
-  doubts_ = slower && !doubts_;
+  if (doubts_) calm_until_ = counted_ + kCalm;
+  doubts_ = slower && !doubts_ && counted_ >= calm_until_;
   asks_ = false;
   bound(seconds);
   double took = seconds * probe_size_;
@@ -231,7 +233,8 @@ void Guard::note(std::span<const Ballot> ballots) {
   if (const double probe = probe_per_byte(ballots); probe >= 0) note_probe(probe, period);
   bound(least_ratio(ballots, &Measures::wire, &Measures::bytes));
   Window& window = windows_[index(lane_before_)];
-  asks_ |= !window.periods.empty() && period > kMuchWorse * median(window.periods);
+  asks_ |= !window.periods.empty() && period > kMuchWorse * median(window.periods) &&
+           counted_ >= calm_until_;
   push(window.periods, period);
   push(window.exposed, least(ballots, &Measures::exposed));
   double kernels = 0, bytes = 0;

@@ -104,6 +104,7 @@ class Guard {
   std::uint32_t probe_size_;
   bool asks_ = false;    // steps have become much longer: a probe is to tell whether it is the link
   bool doubts_ = false;  // the last probe told of a slower link, and another is to confirm it
+  std::uint64_t calm_until_ = 0;  // after a doubt, for so long there is none: probes are few
   double predicted_gain_ = 0, measured_gain_ = 0;
   std::string last_line_;
   std::vector<std::string> record_;

@@ -33,9 +33,17 @@ void print_heading(const Options& options, unsigned threads) {
              threads == 1 ? "" : "s", options.input, options.repeats);
 }
 
+// With as many decimals as there is room for: on a busy machine anything may take long.
+std::string fitted(double value, int decimals, std::size_t width) {
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  while (text.size() > width && decimals > 0) text = fmt::format("{:.{}f}", value, --decimals);
+  return text;
+}
+
 // A time in memcpys, and how far the middle round was above it.
 std::string in_copies(const Times& times, double copy) {
-  return fmt::format("{:.2f} +{:.0f}%", times.best() / copy, 100 * times.spread());
+  return fmt::format("{} +{:.0f}%", fitted(times.best() / copy, 2, 5),
+                     std::min(999.0, 100 * times.spread()));
 }
 
 void print_table(const Speeds& speeds) {
@@ -45,17 +53,17 @@ void print_table(const Speeds& speeds) {
       "it,\nmixing two arrays into a third {:.2f}\n\n",
       with_commas(speeds.count), copy * 1e3, 100 * speeds.copy.spread(), copy * nano,
       speeds.read.best() / copy, speeds.mix.best() / copy);
-  fmt::print("{:<28} {:>6} | {:>11} {:>6} {:>5} {:>8} | {:>10} {:>5} {:>5} {:>5}\n", "operator",
+  fmt::print("{:<24} {:>6} | {:>11} {:>6} {:>5} {:>8} | {:>11} {:>5} {:>5} {:>5}\n", "operator",
              "bits", "encode", "ns", "floor", "feedback", "add", "ns", "touch", "four");
   for (const Speed& row : speeds.rows)
-    fmt::print(
-        "{:<28} {:>6.3f} | {:>11} {:>6.3f} {:>4.0f}% {:>8.2f} | {:>10} {:>5.2f} {:>5} {:>5.2f}\n",
-        shortened(row.op.spec(), 28), bits_per_entry(row.bytes, speeds.count),
-        in_copies(row.encode, copy), row.encode.best() * nano,
-        100 * speeds.read.best() / row.encode.best(), row.feedback.best() / copy,
-        in_copies(row.add, copy), row.add.best() * nano,
-        row.touch.any() ? fmt::format("{:.2f}", row.touch.best() / copy) : "",
-        row.four.best() / copy);
+    fmt::print("{:<24} {:>6} | {:>11} {:>6} {:>4.0f}% {:>8} | {:>11} {:>5} {:>5} {:>5}\n",
+               shortened(row.op.spec(), 24), fitted(bits_per_entry(row.bytes, speeds.count), 3, 6),
+               in_copies(row.encode, copy), fitted(row.encode.best() * nano, 3, 6),
+               100 * speeds.read.best() / row.encode.best(),
+               fitted(row.feedback.best() / copy, 2, 8), in_copies(row.add, copy),
+               fitted(row.add.best() * nano, 2, 5),
+               row.touch.any() ? fitted(row.touch.best() / copy, 2, 5) : "",
+               fitted(row.four.best() / copy, 2, 5));
   fmt::print(
       "\nbits and ns per entry; the rest in memcpys of the array, the best round, and how far "
       "above "

@@ -216,7 +216,7 @@ TEST(Exchange, UnsuitablePairsAreRefused) {
   EXPECT_NE(refusal("dense", "identity", "feedback").find("memory none, not 'feedback'"),
             std::string::npos);
   EXPECT_EQ(
-      refusal("gathr", "natural", "none").find("no exchange 'gathr'; known: auto dense gather"),
+      refusal("gathr", "natural", "none").find("no exchange 'gathr'; known: arc auto dense gather"),
       0U);
 }
 

@@ -253,7 +253,7 @@ class Train(TrainerTest):
         self.refused(
             2, "a graph of 5 ranks", *"train --mixer dpsgd --topology ring:5".split(), *SMALL
         )
-        self.refused(2, "must be left out", *"train --mixer dpsgd --delay 2".split(), *SMALL)
+        self.refused(2, "must be left out", *"train --mixer dpsgd --outer momentum".split(), *SMALL)
         self.refused(
             2,
             "cannot be recorded",

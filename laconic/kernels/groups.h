@@ -3,6 +3,7 @@
 // once, here.
 #pragma once
 
+#include <hwy/base.h>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,12 @@
 
 // For the lambdas within a loop over vectors. Where one is called four times compilers may leave it
 // a function, whose vectors all pass through memory: loops then take up to twice as long.
+// Sanitizers check every copy, and a file then takes minutes to compile.
+#if HWY_IS_ASAN || HWY_IS_TSAN
+#define LACONIC_INLINED HWY_ATTR
+#else
 #define LACONIC_INLINED HWY_ATTR __attribute__((always_inline))
+#endif
 
 namespace laconic::kernels {
 

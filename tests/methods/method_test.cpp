@@ -242,12 +242,15 @@ TEST(LocalSteps, DecayedFeedbackCountsRounds) {
 // Conservation in whole numbers: after a plain last round the model is that of all gradients, bit
 // for bit, also by fragments, and nothing is owed.
 TEST(LocalSteps, APlainLastRoundDeliversAllThatIsOwed) {
-  for (const auto& [fragments, overlap] : {std::pair{1U, 0U}, {2U, 0U}, {2U, 1U}})
+  struct Rounds {
+    unsigned fragments, overlap;
+  };
+  for (const Rounds rounds : {Rounds{1, 0}, {2, 0}, {2, 1}})
     for (const std::uint64_t steps : {11, 12})
       expect_no_errors(on_ranks(4, [&](Transport& transport) {
         Course course{.recipe = {.name = "x", .op = "topk:0.1", .memory = "feedback", .delay = 4}};
-        course.recipe.fragments = fragments;
-        course.recipe.overlap = overlap;
+        course.recipe.fragments = rounds.fragments;
+        course.recipe.overlap = rounds.overlap;
         std::vector<float> x(kCount), all(kCount);
         const auto method = method_of(course, x, transport);
         Sgd sgd;
@@ -264,7 +267,7 @@ TEST(LocalSteps, APlainLastRoundDeliversAllThatIsOwed) {
         EXPECT_EQ(stats.lane, Lane::dense);
         EXPECT_GE(stats.payload_bytes, kCount * 4);
         // Where a round has arrived, merge = 0 drops the steps made meanwhile.
-        EXPECT_EQ(x == all, overlap == 0);
+        EXPECT_EQ(x == all, rounds.overlap == 0);
         EXPECT_EQ(method->residual_norm(), 0);
         EXPECT_TRUE(method->replicas_equal());
       }));

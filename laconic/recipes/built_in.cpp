@@ -219,7 +219,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .summary = "Matrices as factors of rank 2, averaged by all-reduce."});
   all.push_back({.name = "arc-topk",
                  .exchange = "arc:0.01",
-                 .training = no_momentum(0.3),
+                 .training = no_momentum(0.1),
                  .summary = "1 % of rows, the largest in the mean, which ranks find from sketches "
                             "that add up; the rest is remembered."});
 }

@@ -37,6 +37,14 @@ class Record(unittest.TestCase):
         with_text = run("--list", "--folder", self.folder, "--text", "input.txt")
         self.assertIn("missing", next(line for line in with_text.stdout.splitlines() if line.endswith("torch/loss/1gbit/gpt10m/recipe=grid")))
 
+    def test_what_says_how_it_is_run_can_be_run(self):
+        folder = os.path.dirname(PROGRAM)
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                with open(path) as file:
+                    self.assertEqual(file.readline().startswith("#!"), os.access(path, os.X_OK), name)
+
     def test_what_cannot_be_gets_a_sentence(self):
         self.assertIn("no part 'all'; known: shaped guard", run("all").stderr)
         self.assertIn("--tiny leaves figures that say nothing", run("--tiny").stderr)

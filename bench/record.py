@@ -10,8 +10,9 @@
     bench/record.py --tiny --folder /tmp/x every cell in a few steps, to see that it runs; its figures say nothing
     bench/record.py --write                only the page, from what is there
 
-A cell is one run of some processes, its result a file in build/record: whatever is there is not measured again, so a run that was
-interrupted goes on where it was. Needs root for shaped hosts (bench/hosts.py) and a release build.
+A cell is one run of some processes, its result a file in --folder: whatever is there is not measured again, so a run that was
+interrupted goes on where it was. build/record is for one's own machine; bench/measured/record has the cells that docs/performance.md
+shows. A table none of whose cells is there stays as it is. Needs root for shaped hosts (bench/hosts.py) and a release build.
 """
 
 import argparse
@@ -104,7 +105,8 @@ def main():
         return 1
     print(f"record: {len(cells) - len(missing)} of {len(cells)} cells are there", file=sys.stderr)
     if options.write or (not missing and not options.tiny):
-        record_page.write(measured(options, cells_of(PARTS)), options.program)
+        every = cells_of(PARTS)
+        record_page.write(measured(options, every), options.program, [cell.name for cell in every])
     return 0
 
 

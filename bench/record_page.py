@@ -10,7 +10,7 @@ import tempfile
 
 import hosts as shaped
 from pages import between, table
-from record_cells import BATCH, BF16, HOSTS, LOSS_MORE, LOSS_STEPS, SHAPED
+from record_cells import BATCH, BF16, HOSTS, LOSS_MORE, LOSS_STEPS, PARTS, SHAPED
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PAGE = os.path.join(ROOT, "docs", "performance.md")
@@ -55,6 +55,8 @@ def links_of(results, part, transport):
 
 
 def where_not(results):
+    if not any(name.startswith("shaped/") for name in results):
+        return
     said = []
     for transport in ("sockets", "mpi"):
         for rate, rows in links_of(results, "shaped", transport):
@@ -66,6 +68,8 @@ def where_not(results):
 
 
 def shaped_tables(results):
+    if not any(name.startswith("shaped/") for name in results):
+        return
     for transport in ("sockets", "mpi"):
         links = links_of(results, "shaped", transport)
         if not links:
@@ -302,19 +306,32 @@ def plot(results):
         file.write("\n".join([head, *parts, foot]) + "\n")
 
 
-def what_was_run(results):
-    yield (f"{HOSTS} hosts (network namespaces on one machine of {os.cpu_count()} cores), LeNet-5, global batch {HOSTS * BATCH}, "
-           f"`bench/record.py` with {len(results)} cells measured: {', '.join(f'`{name}`' for name in results)}.")  # fmt: skip
+def what_was_run(results, every):
+    """How much of each part, and when."""
+    if not results:
+        return
+    yield f"{HOSTS} hosts (network namespaces on one machine of {os.cpu_count()} cores); in the trainer LeNet-5 with a global batch of {HOSTS * BATCH}."
+    yield ""
+    rows = []
+    for part in PARTS:
+        there = sorted(results[name]["at"] for name in results if name.startswith(f"{part}/"))
+        whole = sum(name.startswith(f"{part}/") for name in every)
+        if there:
+            rows.append([part, f"{len(there)} of {whole}", there[0] if there[0] == there[-1] else f"{there[0]} to {there[-1]}"])
+    yield from table(["part", "cells", "measured"], rows)
 
 
-def write(results, program):
+def write(results, program, every):
+    """Of a table none of whose cells is there, what stands on the page stays: it is an earlier run's."""
     tables = {"where-not": where_not(results), "shaped": shaped_tables(results), "guard": guard_tables(results), "change": change_tables(results),
               "loss": loss_tables(results), "plan": plan_table(results, program), "growth": growth_tables(results),
-              "torch": torch_tables(results), "run": what_was_run(results)}  # fmt: skip
+              "torch": torch_tables(results), "run": what_was_run(results, every)}  # fmt: skip
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     for name, lines in tables.items():
-        page = between(page, f"record {name}", "\n".join(lines).strip() or "Not measured yet.")
+        text = "\n".join(lines).strip()
+        if text:
+            page = between(page, f"record {name}", text)
         if page is None:
             raise shaped.Trouble(f"docs/performance.md has no place for '{name}'")
     with open(PAGE, "w", encoding="utf-8") as file:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAM = os.path.join(ROOT, "bench", "record.py")
@@ -64,6 +65,24 @@ class Record(unittest.TestCase):
         step = {"step_seconds": 0.5, "peak_bytes": 12e6 + 64e6 * (2 + 4 + 4 * 2), "method": "gather topk:0.01 feedback"}
         growth = "\n".join(record_page.growth_tables({"growth/16000000x4": {"count": 16_000_000, "ranks": 4, "methods": [step]}}))
         self.assertIn("| 16 million x 4 | 500.00 (memory 2.00) |", growth)
+
+    def test_a_table_without_cells_stays_as_it_is(self):
+        page = os.path.join(self.folder, "page.md")
+        with open(record_page.PAGE) as file:
+            before = file.read()
+        with open(page, "w") as file:
+            file.write(before)
+        step = {"step_seconds": 0.5, "peak_bytes": 1e9, "method": "dense identity none"}
+        cell = {"at": "2026-01-02", "count": 1_000_000, "ranks": 4, "methods": [step]}
+        with unittest.mock.patch.object(record_page, "PAGE", page):
+            record_page.write({"growth/1000000x4": cell}, "no program is needed", ["growth/1000000x4", "growth/1000000x2", "change/qsgd"])
+        with open(page) as file:
+            after = file.read()
+        for name in ("where-not", "shaped", "guard", "change", "loss", "plan", "torch"):
+            part = before[before.index(f"<!-- record {name} -->") : before.index(f"<!-- end record {name} -->")]
+            self.assertIn(part, after)
+        self.assertIn("| 1 million x 4 | 500.00 |", after)
+        self.assertIn("| growth | 1 of 2 | 2026-01-02 |", after)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,14 @@ constexpr std::size_t kMostAborted = 4096;
 
 }  // namespace
 
+Verdict read_verdict(int from, int size, const Head& head, ByteView bytes) {
+  const Reason reason = read_reason(bytes, from);
+  const auto ranks = static_cast<std::uint64_t>(size);
+  if (reason.culprit < kNobody || reason.culprit >= size || head.sequence >= ranks)
+    throw DataError("rank " + std::to_string(from) + " blames a rank that is none", from);
+  return {static_cast<int>(head.sequence), reason.culprit, reason.text};
+}
+
 std::uint64_t Attempts::open() {
   check_poison();
   open_.push_back(next_);
@@ -26,17 +34,20 @@ bool Attempts::is_open(std::uint64_t attempt) const {
   return std::ranges::find(open_, attempt) != open_.end();
 }
 
-void Attempts::abort(std::uint64_t attempt, Verdict verdict) {
-  if (is_aborted(attempt) || is_closed(attempt) || aborted_.size() >= kMostAborted) return;
+bool Attempts::abort(std::uint64_t attempt, Verdict verdict) {
+  if (is_aborted(attempt) || is_closed(attempt) || aborted_.size() >= kMostAborted) return false;
   aborted_.emplace_back(attempt, std::move(verdict));
+  return true;
 }
 
 bool Attempts::is_aborted(std::uint64_t attempt) const {
   return std::ranges::any_of(aborted_, [&](const auto& entry) { return entry.first == attempt; });
 }
 
-void Attempts::poison(Verdict verdict) {
-  if (!poisoned_) poisoned_ = std::move(verdict);
+bool Attempts::poison(Verdict verdict) {
+  if (poisoned_) return false;
+  poisoned_ = std::move(verdict);
+  return true;
 }
 
 void Attempts::require_open(std::uint64_t attempt) const {

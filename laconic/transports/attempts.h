@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "laconic/exchange/transport.h"
+#include "laconic/transports/head.h"
 
 namespace laconic {
 
@@ -17,6 +17,12 @@ struct Verdict {
         sentence("rank " + std::to_string(speaker) + " cannot go on: " + std::string(reason)) {}
 };
 
+// What an abort or a poison says. It came from rank `from` of `size`, but its head's sequence is
+// the rank that said it first: whoever hears of an end tells all others before it does anything
+// else. So who hears of it and leaves is not taken for its cause by one that has not heard of it
+// yet, however long the first word takes.
+Verdict read_verdict(int from, int size, const Head& head, ByteView reason);
+
 class Attempts {
  public:
   std::uint64_t open();
@@ -25,9 +31,10 @@ class Attempts {
   bool is_open(std::uint64_t attempt) const;
   bool is_closed(std::uint64_t attempt) const { return attempt < next_ && !is_open(attempt); }
 
-  void abort(std::uint64_t attempt, Verdict verdict);  // the first counts
+  // The first verdict counts; whether this is it.
+  bool abort(std::uint64_t attempt, Verdict verdict);
   bool is_aborted(std::uint64_t attempt) const;
-  void poison(Verdict verdict);
+  bool poison(Verdict verdict);
 
   // Throws UsageError unless it is open.
   void require_open(std::uint64_t attempt) const;

@@ -54,13 +54,14 @@ class Messenger : public Transport {
   void abort(std::uint64_t attempt, int culprit, std::string_view reason) override {
     if (attempts_.is_aborted(attempt)) return;
     attempts_.abort(attempt, {rank(), culprit, reason});
-    tell_all({.kind = Head::Kind::abort, .tag = {.attempt = attempt}},
+    tell_all({.kind = Head::Kind::abort, .tag = {.attempt = attempt}, .sequence = at(rank())},
              write_reason(culprit, reason).view());
   }
 
   void poison(int culprit, std::string_view reason) override {
     attempts_.poison({rank(), culprit, reason});
-    tell_all({.kind = Head::Kind::poison, .tag = {}}, write_reason(culprit, reason).view());
+    tell_all({.kind = Head::Kind::poison, .tag = {}, .sequence = at(rank())},
+             write_reason(culprit, reason).view());
   }
 
   void idle(Clock::time_point until) override { patience_.pause(until); }
@@ -234,20 +235,18 @@ class Messenger : public Transport {
       case Head::Kind::message:
         return hear_message(arrived);
       case Head::Kind::abort:
-        return attempts_.abort(head.tag.attempt, verdict(arrived));
+        if (attempts_.abort(head.tag.attempt, read_verdict(from, size(), head, rides)))
+          tell_all(head, rides);
+        return;
       case Head::Kind::poison:
-        return attempts_.poison(verdict(arrived));
+        if (attempts_.poison(read_verdict(from, size(), head, rides))) tell_all(head, rides);
+        return;
       case Head::Kind::leave:
         peers_.leaves(from);
         return peers_.waits(from, std::nullopt, head.sequence);
       case Head::Kind::report:
         peers_.waits(from, head.tag, head.sequence);
     }
-  }
-
-  static Verdict verdict(const Arrived& arrived) {
-    const Reason reason = read_reason(arrived.rides, arrived.from);
-    return {arrived.from, reason.culprit, reason.text};
   }
 
   void hear_message(const Arrived& arrived) {

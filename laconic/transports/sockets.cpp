@@ -66,7 +66,7 @@ class Sockets : public Transport, private sockets::Listener {
     require_here();
     if (attempts_.is_aborted(attempt)) return;
     attempts_.abort(attempt, {rank(), culprit, reason});
-    lines_.tell_all({.kind = Head::Kind::abort, .tag = {.attempt = attempt}},
+    lines_.tell_all({.kind = Head::Kind::abort, .tag = {.attempt = attempt}, .sequence = own()},
                     write_reason(culprit, reason).view());
     lines_.flush(Clock::now() + kTelling);
   }
@@ -74,7 +74,8 @@ class Sockets : public Transport, private sockets::Listener {
   void poison(int culprit, std::string_view reason) override {
     require_here();
     attempts_.poison({rank(), culprit, reason});
-    lines_.tell_all({.kind = Head::Kind::poison, .tag = {}}, write_reason(culprit, reason).view());
+    lines_.tell_all({.kind = Head::Kind::poison, .tag = {}, .sequence = own()},
+                    write_reason(culprit, reason).view());
     lines_.flush(Clock::now() + kTelling);
   }
 
@@ -161,6 +162,7 @@ class Sockets : public Transport, private sockets::Listener {
   }
 
  private:
+  std::uint64_t own() const { return static_cast<std::uint64_t>(rank_); }
   bool is_here() const { return process_ == ::getpid(); }
   void require_here() const {
     if (!is_here())
@@ -197,22 +199,18 @@ class Sockets : public Transport, private sockets::Listener {
     lines_.news = true;
     switch (head.kind) {
       case Head::Kind::abort:
-        return attempts_.abort(head.tag.attempt, verdict(from, rides));
+        if (attempts_.abort(head.tag.attempt, read_verdict(from, size(), head, rides)))
+          lines_.tell_all(head, rides);
+        return;
       case Head::Kind::poison:
-        return attempts_.poison(verdict(from, rides));
+        if (attempts_.poison(read_verdict(from, size(), head, rides))) lines_.tell_all(head, rides);
+        return;
       case Head::Kind::leave:
         peers_.leaves(from);
         return peers_.waits(from, std::nullopt, head.sequence);
       default:
         peers_.waits(from, head.tag, head.sequence);
     }
-  }
-
-  Verdict verdict(int from, ByteView rides) const {
-    const Reason reason = read_reason(rides, from);
-    if (reason.culprit < kNobody || reason.culprit >= size())
-      throw DataError(name_of(from) + " blames a rank that is none", from);
-    return {from, reason.culprit, reason.text};
   }
 
   // ---- whom a transfer waits for

@@ -99,6 +99,41 @@ TEST(Sockets, HeadsThatCannotBeAreRefused) {
   absurd.say({.kind = Head::Kind::abort, .tag = {}, .length = 4});
   absurd.say(std::array<std::uint8_t, 4>{9, 0, 0, 0});
   expect_blamed(absurd.heard(), "rank 1 blames a rank that is none");
+  Stranger passing;
+  passing.greet();
+  passing.say({.kind = Head::Kind::poison, .tag = {}, .length = 4, .sequence = 2});
+  passing.say(std::array<std::uint8_t, 4>{0, 0, 0, 0});
+  expect_blamed(passing.heard(), "rank 1 blames a rank that is none");
+}
+
+// Rank 0's word has not come to rank 2 yet when rank 1, which has heard it, leaves.
+TEST(Sockets, WhoHearsOfAnEndPassesItOn) {
+  for (const auto kind : {Head::Kind::abort, Head::Kind::poison}) {
+    const auto all = wires(3, unix_pair);
+    auto one = make_sockets_transport(1, 3, all[1]), two = make_sockets_transport(2, 3, all[2]);
+    for (const int bare : {all[0][1], all[0][2]}) {
+      HeadBytes hello;
+      ASSERT_EQ(::recv(bare, hello.data(), hello.size(), MSG_WAITALL), ssize_t{kMessageHead});
+      Head own = read_head(hello, 0);
+      own.tag.unit = 0;
+      const HeadBytes answer = write_head(own);
+      ASSERT_EQ(::send(bare, answer.data(), answer.size(), 0), ssize_t{kMessageHead});
+    }
+    const Buffer reason = write_reason(0, "no memory");
+    Buffer word;
+    word.append(write_head({.kind = kind, .tag = {}, .length = reason.size()}));
+    word.append(reason.view());
+    ASSERT_EQ(::send(all[0][1], word.data(), word.size(), 0), static_cast<ssize_t>(word.size()));
+    const auto heard = [](Transport& end, int from) {
+      Missing missing(end, from, end.open_attempt());
+      return said_by([&] { end.wait(missing.transfer, patient("a result")); });
+    };
+    expect_said(heard(*one, 0), no_memory());
+    one.reset();
+    expect_said(heard(*two, 1), no_memory());
+    ::close(all[0][1]);
+    ::close(all[0][2]);
+  }
 }
 
 // Of a length nobody has memory for: what is awaited is refused, what is not is held as it comes.

@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "laconic/transports/faulty.h"
+#include "laconic/transports/head.h"
 #include "laconic/transports/modelled.h"
 #include "tests/ranks.h"
 #include "tests/transports/conformance.h"
@@ -188,6 +189,26 @@ TEST(Threads, ATimeoutMustBeATime) {
   for (const double seconds :
        {0.0, -1.0, 1.1 * kLongestTimeout, 1e300, double{NAN}, double{INFINITY}})
     EXPECT_THROW(Deadline::in(seconds, "a test"), UsageError) << seconds;
+}
+
+// As over sockets: rank 0's word comes to rank 1 alone, which leaves.
+TEST(Callbacks, WhoHearsOfAnEndPassesItOn) {
+  Ends inner = make_thread_transports(3);
+  const std::uint64_t attempt = inner[0]->open_attempt();
+  auto one = through_messages(std::move(inner[1])), two = through_messages(std::move(inner[2]));
+  const Buffer reason = write_reason(0, "no memory");
+  const HeadBytes head =
+      write_head({.kind = Head::Kind::abort, .tag = {}, .length = reason.size()});
+  Transfer word;
+  word.sends = {{1, head}, {1, reason.view()}};
+  inner[0]->start({.attempt = attempt}, word);
+  const auto heard = [](Transport& end, int from) {
+    Missing missing(end, from, end.open_attempt());
+    return said_by([&] { end.wait(missing.transfer, patient("a result")); });
+  };
+  expect_said(heard(*one, 0), no_memory());
+  one.reset();
+  expect_said(heard(*two, 1), no_memory());
 }
 
 TEST(Callbacks, AFailureOfTheHostIsATransportError) {

@@ -21,9 +21,10 @@ struct Callbacks {
   // Starts sends or receives and returns at once what stands for them; nothing: they are done.
   // Those of different tags, 0 to 32767, never meet; those of one tag from one rank to another
   // arrive in the order started. Memory is the host's until they are done, failed or taken back.
-  std::function<void*(int tag, std::span<const Send>, std::span<const Receive>)> start;
-  std::function<bool(void*)> test;  // whether all is done: then, and when it throws, it is no more
-  std::function<void(void*)> cancel;  // takes back what is not done; it is no more
+  std::function<void*(int tag, std::span<const Send>, std::span<const Receive>)> start = {};
+  // Whether all is done: then, and when it throws, it is no more.
+  std::function<bool(void*)> test = {};
+  std::function<void(void*)> cancel = {};  // takes back what is not done; it is no more
 };
 
 // With start, test and cancel: a transport that overlaps, and whose aborts reach all ranks. A rank

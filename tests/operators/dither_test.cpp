@@ -109,7 +109,9 @@ TEST(Dither, AMatrixHasTheVarianceToo) {
     const auto y = decode(op, encode_matrix(op, x, cols, keys), x.size(), keys);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double error = static_cast<double>(y[i]) - x[i];
-      if (x[i] == 0) EXPECT_EQ(y[i], 0) << i;
+      if (x[i] == 0) {
+        EXPECT_EQ(y[i], 0) << i;
+      }
       along += error * x[i];
       errors += error * error;
       fourth += std::pow(error, 4);

@@ -138,7 +138,9 @@ TEST_P(Laws, ExtremesStayFiniteAndKeepTheirSign) {
       for (const std::size_t count : {1, 5, 64, 100})
         for (const float y : through(op_, std::vector<float>(count, sign * value))) {
           EXPECT_TRUE(std::isfinite(y));
-          if (op_.traits(count).keeps_signs) EXPECT_GE(y * sign, 0.0F);
+          if (op_.traits(count).keeps_signs) {
+            EXPECT_GE(y * sign, 0.0F);
+          }
         }
     }
   }

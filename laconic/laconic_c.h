@@ -418,7 +418,7 @@ typedef struct laconic_method_options {
   unsigned threads;        // for compression; 0: 1. How many there are changes no byte.
   int engine;              // a laconic_engine
   size_t unit_bytes;       // parts with less gradient travel with the next one; 0: 2^20
-  // Whether steps may go plain, in 16 bits or by a cheaper operator where that is faster: "on",
+  // Whether steps may go plain, in 16 bits or by another operator where that is faster: "on",
   // "off" (bytes then do not depend on what steps take), "report", "replay=FILE". NULL: "on" over
   // sockets and MPI, where ranks are processes, else "off". The same on all ranks; of no effect on
   // local steps and mixers.
@@ -506,8 +506,8 @@ typedef struct laconic_stats {
   uint32_t flags;                               // all ranks' laconic_step flags together
   int finite;  // 0: some rank's gradient held NaN or Inf, and the step was rolled back
   // Of the guard: the lane that this step took and the one it would take (0: the recipe's, 1: 16
-  // bits, 2: plain floats, 3: a cheaper operator of the same promise), and what that saves of a
-  // step, foreseen and measured.
+  // bits, 2: plain floats, 3: a cheaper operator of the same promise, 4: one of fewer bytes), and
+  // what that saves of a step, foreseen and measured.
   int lane, advised_lane;
   double predicted_gain, measured_gain;
 } laconic_stats;

@@ -443,7 +443,7 @@ def names_of(data):
     """What the lines are called, in order."""
     if data.get("kind") == "run":
         used = {s.get("lane") for s in data["steps"] if isinstance(s, dict)}
-        return [lane for lane in ("recipe", "half", "dense", "light") if lane in used]
+        return [lane for lane in ("recipe", "half", "dense", "light", "tight") if lane in used]
     if "recipes" in data:
         return [r["name"] for r in data["recipes"] if isinstance(r, dict)]
     runs = [r for r in data["runs"] if isinstance(r, dict)]

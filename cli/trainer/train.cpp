@@ -211,7 +211,7 @@ const RegisterCommand command{{
           o->settings_for = add_training_options(app, o->data, o->settings);
           app.add_option("--transport", o->transport, transport_help())->capture_default_str();
           app.add_option("--guard", o->guard,
-                         "on: a step goes plain, in 16 bits or by a cheaper operator where that is "
+                         "on: a step goes plain, in 16 bits or by another operator where that is "
                          "faster; report: only says so; replay=FILE: as guard.jsonl of another run "
                          "says; off: bytes do not depend on what steps take. Usually on among "
                          "processes, off among threads");

@@ -13,6 +13,8 @@
 namespace laconic {
 namespace {
 
+constexpr double kTight = 0.75;  // of the recipe's usual bytes: else the lane is not worth having
+
 ByteView bytes_of(std::span<const float> values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
 }
@@ -143,42 +145,95 @@ class LaneUnit : public Unit {
   Unit* unit_ = nullptr;
 };
 
+std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+
+std::size_t entries_of(const Plan& plan) {
+  std::size_t entries = 0;
+  for (const Slice& slice : plan.layout) entries += slice.count;
+  return entries;
+}
+
 Plan with_operator(const Plan& plan, const char* spec) {
   return {.layout = plan.layout,
           .operators = {parse_operator(spec)},
           .operator_of = std::vector<std::size_t>(plan.layout.size())};
 }
 
-// Each operator of a plan by a cheaper one, where there is one. Nothing: there is none at all.
-std::optional<Plan> lightened(const Plan& plan) {
-  Plan light = plan;
-  bool any = false;
-  for (std::size_t op = 0; op < plan.operators.size(); ++op) {
-    std::vector<std::size_t> counts;
-    for (std::size_t i = 0; i < plan.layout.size(); ++i)
-      if (plan.operator_of[i] == op) counts.push_back(plan.layout[i].count);
-    const auto other = lighter(plan.operators[op], counts);
-    if (other) light.operators[op] = *other;
-    any |= other.has_value();
-  }
-  return any ? std::optional(light) : std::nullopt;
+// Of the slices that one of its operators has.
+std::vector<std::size_t> counts_of(const Plan& plan, std::size_t op) {
+  std::vector<std::size_t> counts;
+  for (std::size_t i = 0; i < plan.layout.size(); ++i)
+    if (plan.operator_of[i] == op) counts.push_back(plan.layout[i].count);
+  return counts;
 }
 
-// A warm-up sends more than what comes after it, and has no lane of this kind.
-std::unique_ptr<Route> light_beside(const Setup& setup, Exchange& exchange) {
-  const auto plan = lightened(setup.plan);
-  if (!plan || !setup.warmup.empty()) return nullptr;
-  Setup with_light = setup;
-  with_light.plan = *plan;
+// One of those that find another operator with the same promise.
+using Find = std::optional<Operator> (*)(const Operator& op, std::span<const std::size_t> counts);
+
+// Each operator of a plan by another, where there is one. Nothing: there is none at all.
+std::optional<Plan> replaced(const Plan& plan, Find find) {
+  Plan other = plan;
+  bool any = false;
+  for (std::size_t op = 0; op < plan.operators.size(); ++op)
+    if (const auto found = find(plan.operators[op], counts_of(plan, op))) {
+      other.operators[op] = *found;
+      any = true;
+    }
+  return any ? std::optional(other) : std::nullopt;
+}
+
+std::unique_ptr<Route> with_plan(const Plan& plan, Find find, const Setup& setup,
+                                 Exchange& exchange) {
+  Setup other = setup;
+  other.plan = plan;
   if (setup.down)
-    if (auto down = lightened(*setup.down)) with_light.down = std::move(down);
-  return exchange.beside(with_light);
+    if (auto down = replaced(*setup.down, find)) other.down = std::move(down);
+  return exchange.beside(other);
+}
+
+double most_bytes(const Plan& plan) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < plan.layout.size(); ++i)
+    bytes += plan.op(i).max_size(plan.layout[i].count);
+  return static_cast<double>(bytes);
+}
+
+double usual_bytes(const Plan& plan) {
+  double bytes = 0;
+  for (std::size_t op = 0; op < plan.operators.size(); ++op)
+    bytes += usual_of(plan.operators[op], counts_of(plan, op)).bytes;
+  return bytes;
 }
 
 }  // namespace
 
 bool has_guard(const Setup& setup) {
   return setup.guard.mode != GuardOptions::Mode::off && setup.transport.size() > 1;
+}
+
+// The lanes of 16 bits and of other operators. A warm-up sends more than what comes after it, and
+// has none of these last.
+Lanes::Others Lanes::make_others(const Setup& setup, Exchange& exchange) {
+  Others others;
+  const double n = setup.transport.size();
+  if (exchange.takes_half() && !adds_up_means(setup.memory)) {
+    Setup with_half = setup;
+    with_half.plan = with_operator(setup.plan, "half:bf16");
+    with_half.warmup.clear();
+    with_half.down.reset();
+    others[index(Lane::half)] = {
+        make_two_way(with_half, even_shards(setup.plan.layout, setup.transport.size()), exchange),
+        2 * (n - 1) / n * 2 * static_cast<double>(entries_of(setup.plan))};
+  }
+  if (!setup.warmup.empty()) return others;
+  if (const auto light = replaced(setup.plan, lighter))
+    others[index(Lane::light)] = {with_plan(*light, lighter, setup, exchange),
+                                  exchange.copies() * most_bytes(*light)};
+  if (const auto tight = replaced(setup.plan, tighter);
+      tight && usual_bytes(*tight) <= kTight * usual_bytes(setup.plan))
+    others[index(Lane::tight)] = {with_plan(*tight, tighter, setup, exchange),
+                                  exchange.copies() * usual_bytes(*tight)};
+  return others;
 }
 
 Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, Others others)
@@ -190,41 +245,30 @@ Lanes::Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, Others others)
 std::unique_ptr<Lanes> Lanes::make(const Setup& setup, std::unique_ptr<Exchange>& exchange) {
   if (!exchange->memory()) return nullptr;
   Others others;
-  if (has_guard(setup) && exchange->takes_half() && !adds_up_means(setup.memory)) {
-    Setup with_half = setup;
-    with_half.plan = with_operator(setup.plan, "half:bf16");
-    with_half.warmup.clear();
-    with_half.down.reset();
-    others.half =
-        make_two_way(with_half, even_shards(setup.plan.layout, setup.transport.size()), *exchange);
-  }
-  if (has_guard(setup)) others.light = light_beside(setup, *exchange);
+  if (has_guard(setup)) others = make_others(setup, *exchange);
   return std::unique_ptr<Lanes>(new Lanes(setup, std::move(exchange), std::move(others)));
 }
 
 std::array<bool, kLanes> Lanes::there() const {
-  return {true, others_.half != nullptr, true, others_.light != nullptr};
+  std::array<bool, kLanes> there;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) there[lane] = others_[lane].route != nullptr;
+  there[index(Lane::recipe)] = there[index(Lane::dense)] = true;
+  return there;
 }
 
 std::array<double, kLanes> Lanes::bytes() const {
-  const auto payload = [](const Plan& plan) {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < plan.layout.size(); ++i)
-      bytes += plan.op(i).max_size(plan.layout[i].count);
-    return static_cast<double>(bytes);
-  };
-  std::size_t entries = 0;
-  for (const Slice& slice : inner_->plan_at(0).layout) entries += slice.count;
-  const double n = transport_.size(), floats = 2 * (n - 1) / n * 4 * static_cast<double>(entries);
-  return {0, floats / 2, floats,
-          others_.light ? inner_->copies() * payload(others_.light->plan_at(0)) : 0};
+  std::array<double, kLanes> bytes;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) bytes[lane] = others_[lane].bytes;
+  const double n = transport_.size();
+  bytes[index(Lane::dense)] =
+      2 * (n - 1) / n * 4 * static_cast<double>(entries_of(inner_->plan_at(0)));
+  return bytes;
 }
 
 const Plan& Lanes::plan_at(std::uint64_t step) const {
   const Plan& own = inner_->plan_at(step);
   if (lane_ == Lane::recipe) return own;
-  if (lane_ == Lane::half) return others_.half->plan_at(step);
-  if (lane_ == Lane::light) return others_.light->plan_at(step);
+  if (Route* const route = others_[index(lane_)].route.get()) return route->plan_at(step);
   const auto at = plain_.find(&own);
   return at != plain_.end() ? at->second
                             : plain_.emplace(&own, with_operator(own, "identity")).first->second;
@@ -234,8 +278,7 @@ std::unique_ptr<Unit> Lanes::make_unit() { return std::make_unique<LaneUnit>(*th
 
 std::unique_ptr<Unit> Lanes::make_unit(Lane lane) {
   if (lane == Lane::recipe) return inner_->make_unit();
-  if (lane == Lane::half) return others_.half->make_unit();
-  if (lane == Lane::light) return others_.light->make_unit();
+  if (Route* const route = others_[index(lane)].route.get()) return route->make_unit();
   return std::make_unique<PlainUnit>(*inner_, transport_, seed_);
 }
 

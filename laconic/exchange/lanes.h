@@ -10,7 +10,7 @@ namespace laconic {
 bool has_guard(const Setup& setup);
 
 // Around a recipe's exchange, with a lane of plain sums and, where they go and a guard may want
-// them, one of 16 bits and one of cheaper operators that promise the same.
+// them, one of 16 bits and two of operators that promise the same and cost less or send less.
 class Lanes : public Around {
  public:
   // Null where the exchange has no lanes beside its own: it stays as it is.
@@ -30,10 +30,14 @@ class Lanes : public Around {
   bool framed() const override { return lane_ == Lane::recipe ? inner_->framed() : true; }
 
  private:
-  // Both over the inner one's memory; they may be null.
-  struct Others {
-    std::unique_ptr<Route> half, light;
+  // What moves a step by a lane, over the inner one's memory: null for the recipe's own, for plain
+  // sums and where there is no such lane. And what a rank would send in a step.
+  struct Other {
+    std::unique_ptr<Route> route;
+    double bytes = 0;
   };
+  using Others = std::array<Other, kLanes>;
+  static Others make_others(const Setup& setup, Exchange& exchange);
   Lanes(const Setup& setup, std::unique_ptr<Exchange> inner, Others others);
 
   Transport& transport_;

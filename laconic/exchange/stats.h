@@ -8,13 +8,13 @@
 
 namespace laconic {
 
-// How a step's gradient may travel: as the recipe says, in 16 bits, as it is, or by cheaper
-// operators of the same promise (docs/guard.md).
-enum class Lane : std::uint8_t { recipe, half, dense, light };
-inline constexpr std::size_t kLanes = 4;
+// How a step's gradient may travel: as the recipe says, in 16 bits, as it is, or by operators of
+// the same promise that cost less or send less (docs/guard.md).
+enum class Lane : std::uint8_t { recipe, half, dense, light, tight };
+inline constexpr std::size_t kLanes = 5;
 
 constexpr std::string_view lane_name(std::size_t lane) {
-  constexpr std::string_view kNames[kLanes] = {"recipe", "half", "dense", "light"};
+  constexpr std::string_view kNames[kLanes] = {"recipe", "half", "dense", "light", "tight"};
   return lane < kLanes ? kNames[lane] : "none";
 }
 

@@ -110,6 +110,8 @@ bool Operator::selects() const { return chain_->selector != nullptr; }
 
 bool Operator::fixed_width() const {
   if (chain_->selector) return false;
+  if (const CodedQuantiser* coded = chain_->quantiser->coded())
+    return coded->min_size(4096) == coded->max_size(4096);
   const auto shapes = chain_->quantiser->planes(4096);
   return !chain_->coder || chain_->coder->min_size(shapes) == chain_->coder->max_size(shapes);
 }

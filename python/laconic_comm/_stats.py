@@ -12,7 +12,7 @@ log = logging.getLogger("laconic")
 
 _SHOWN = ("wire_bytes", "traffic_bytes", "ratio", "exposed_seconds", "compress_seconds", "decompress_seconds")
 _COUNTED = [name for name, _ in l.Stats._fields_ if name.endswith(("_bytes", "_seconds")) or name == "rounds"]
-_LANES = ("recipe", "half", "dense", "light")  # as laconic_stats numbers them
+_LANES = ("recipe", "half", "dense", "light", "tight")  # as laconic_stats numbers them
 
 
 class Costs:

@@ -1,17 +1,15 @@
-// The guard decides by votes alone, and whatever it decides nothing is lost.
-#include <unistd.h>
+// The guard decides by votes alone.
+#include "laconic/exchange/guard.h"
 
-#include <cstdio>
-#include <fstream>
+#include <algorithm>
 #include <limits>
 
-#include "laconic/exchange/guard.h"
-#include "tests/exchange/support.h"
+#include "tests/exchange/records.h"
+#include "tests/support.h"
 
 namespace laconic::testing {
 namespace {
 
-const GuardOptions kOn{.mode = GuardOptions::Mode::on};
 constexpr std::size_t kEntries = 1'000'000;
 
 // Four ranks of a made-up world: a step computes for so long and then shows what it sends.
@@ -79,10 +77,22 @@ Course run_guard(Guard& guard, std::uint64_t steps, At at) {
   return course;
 }
 
-Course run_guard(const World& world, std::uint64_t steps, GuardOptions options = kOn) {
+Course run_guard(const World& world, std::uint64_t steps, GuardOptions options = kGuardOn) {
   Guard guard(options, kFacts);
   return run_guard(guard, steps, [&](std::uint64_t) { return world; });
 }
+
+// Of `natural` among four ranks: frames of 9 bits to all, 16 bits and plain floats by shards, and
+// something of 2.4 bits. Kernels as measured.
+World natural_at(double bits_per_second) {
+  return {.per_byte = 8 / bits_per_second,
+          .kernels = {0.0018, 0.002, 0.001, 0, 0.0045},
+          .bytes = {3.4e6, 3e6, 6e6, 0, 0.9e6}};
+}
+const GuardFacts kOfNatural{.ranks = 4,
+                            .entries = kEntries,
+                            .lanes = {true, true, true, false, true},
+                            .bytes = {0, 3e6, 6e6, 0, 0.9e6}};
 
 std::size_t changes(const Course& course) {
   std::size_t count = 0;
@@ -117,6 +127,46 @@ TEST(Guard, TakesACheaperOperatorWhereItIsBest) {
   EXPECT_LE(changes(course), 3U);
 }
 
+// Fewer bytes for more work: on a slow link.
+TEST(Guard, TakesASmallerOperatorOnASlowLink) {
+  for (const double rate : {1e7, 1e8, 1e9}) {
+    Guard guard(kGuardOn, kOfNatural);
+    const World world = natural_at(rate);
+    const Course course = run_guard(guard, 300, [&](std::uint64_t) { return world; });
+    EXPECT_EQ(course.lanes.back(), Lane::tight) << rate;
+    EXPECT_LE(std::ranges::find(course.lanes, Lane::tight) - course.lanes.begin(), 20) << rate;
+    EXPECT_EQ(changes(course), 1U) << rate;
+  }
+}
+
+TEST(Guard, TakesNoSmallerOperatorWhereBytesAreNothing) {
+  for (const double rate : {5e10, 1e12}) {
+    Guard guard(kGuardOn, kOfNatural);
+    const World world = natural_at(rate);
+    const Course course = run_guard(guard, 300, [&](std::uint64_t) { return world; });
+    EXPECT_EQ(std::ranges::count(course.lanes, Lane::tight), 0) << rate;
+  }
+}
+
+// On a machine on which everything takes longer the guess of it follows the recipe's own.
+TEST(Guard, TakesNoSmallerOperatorForQuickerThanTheRecipes) {
+  Guard guard(kGuardOn, kOfNatural);
+  World world = natural_at(1e10);
+  world.kernels = {0.03, 0.1, 0.1, 0, 0.04};
+  const Course course = run_guard(guard, 300, [&](std::uint64_t) { return world; });
+  EXPECT_EQ(std::ranges::count(course.lanes, Lane::tight), 0);
+}
+
+// What was promised of a smaller operator and costs too much here is left at once.
+TEST(Guard, LeavesASmallerOperatorThatTakesTooLong) {
+  Guard guard(kGuardOn, kOfNatural);
+  World world = natural_at(1e9);
+  world.kernels[4] = 0.08;
+  const Course course = run_guard(guard, 2000, [&](std::uint64_t) { return world; });
+  EXPECT_GT(std::ranges::count(course.lanes, Lane::tight), 0);
+  EXPECT_LE(course.seconds, 1.03 * 2000 * std::min(world.period(0), world.period(1)));
+}
+
 // A rank that is late makes others wait, which is no property of the link.
 TEST(Guard, TakesNoStragglerForASlowLink) {
   for (const double per_byte : {1e-6, 1e-11}) {
@@ -147,7 +197,7 @@ TEST(Guard, LeavesALaneThatIsSlowerThanPredicted) {
 }
 
 TEST(Guard, FollowsTheLinkWithin50Steps) {
-  Guard guard(kOn, kFacts);
+  Guard guard(kGuardOn, kFacts);
   const Course course = run_guard(guard, 600, [](std::uint64_t step) {
     return World{.per_byte = step < 200 ? 8e-8 : step < 400 ? 1e-11 : 8e-7};
   });
@@ -175,22 +225,13 @@ TEST(Guard, OnlyReports) {
 TEST(Guard, ComesBackToTheRecipeWhenThatChanges) {
   GuardFacts facts = kFacts;
   facts.fences = {100};
-  Guard guard(kOn, facts);
+  Guard guard(kGuardOn, facts);
   const Course course =
       run_guard(guard, 200, [](std::uint64_t) { return World{.per_byte = 1e-11}; });
   EXPECT_EQ(course.lanes[99], Lane::dense);
   EXPECT_EQ(course.lanes[100], Lane::recipe);
   EXPECT_EQ(course.lanes[199], Lane::dense);
 }
-
-struct File {
-  std::string path = ::testing::TempDir() + "guard-" + std::to_string(::getpid()) + ".jsonl";
-  explicit File(const std::vector<std::string>& lines) {
-    std::ofstream out(path);
-    for (const auto& line : lines) out << line << '\n';
-  }
-  ~File() { std::remove(path.c_str()); }
-};
 
 TEST(Guard, IsReplayedFromItsRecord) {
   const Course course = run_guard({.per_byte = 1e-11}, 300);
@@ -228,199 +269,6 @@ TEST(Guard, MeasuresOfAPeerAreNumbers) {
   ballot.measures.wire = 0;
   ballot.lane = kLanes;
   EXPECT_THROW(read_ballot(write_ballot(ballot)), DataError);
-}
-
-// ---- Lanes ----
-
-// A record that takes these lanes, one after the other.
-std::vector<std::string> script(const std::vector<const char*>& lanes) {
-  std::vector<std::string> lines;
-  for (const char* lane : lanes)
-    lines.push_back(R"({"step":)" + std::to_string(lines.size()) + R"(,"lane":")" + lane + "\"}");
-  return lines;
-}
-
-Job replayed(Job job, const File& file, std::uint64_t steps) {
-  job.guard = {.mode = GuardOptions::Mode::replay, .file = file.path};
-  job.steps = steps;
-  return job;
-}
-
-double owed(const std::vector<State>& states) {
-  std::vector<double> sum(count_of(kModel));
-  for (State state : states) {
-    for (auto& [name, values] : state)
-      for (float& value : values) value = std::abs(value);
-    add_kept(state, Kept::sum, sum);
-  }
-  double all = 0;
-  for (const double value : sum) all += value;
-  return all;
-}
-
-// In whole numbers, exactly, through every change; and after a step that goes as it is nobody owes
-// anything.
-TEST(Lanes, LoseNothing) {
-  const std::vector<Job> jobs = {
-      {.op = "topk:0.1", .memory = "feedback"},
-      {.op = "topk:0.1", .memory = "feedback", .layout = "whole"},
-      {.op = "topk:0.1", .memory = "feedback", .exchange = "sharded"},
-      {.op = "topk:0.1", .memory = "feedback", .exchange = "auto", .ranks = 5},
-      {.op = "topk:0.1", .memory = "feedback", .exchange = "sparse"},
-      {.op = "topk:0.1", .memory = "feedback", .exchange = "server", .down_memory = "feedback"},
-      {.op = "randomk:0.2,unscaled", .memory = "feedback", .exchange = "summed"}};
-  const File file(script({"recipe", "dense", "recipe", "recipe", "dense", "recipe", "dense"}));
-  for (const Job& job : jobs)
-    for (const std::uint64_t steps : {4, 6, 7}) {
-      std::vector<State> states;
-      Ledger ledger;
-      run(replayed(job, file, steps), 0, states, ledger, true);
-      EXPECT_EQ(ledger.gap(states), 0) << text_of(job) << " after " << steps;
-      EXPECT_EQ(owed(states) == 0, steps == 7) << text_of(job) << " after " << steps;
-    }
-}
-
-TEST(Lanes, Of16BitsLoseNothingWhereOwnersRemember) {
-  const File file(script({"recipe", "half", "recipe", "half", "dense"}));
-  const Job job{.op = "topk:0.1", .memory = "feedback", .exchange = "sharded"};
-  for (const std::uint64_t steps : {2, 4, 5}) {
-    std::vector<State> states;
-    Ledger ledger;
-    run(replayed(job, file, steps), 0, states, ledger);
-    EXPECT_LE(ledger.gap(states), 0.05) << steps;
-    EXPECT_EQ(owed(states) == 0, steps == 5) << steps;
-  }
-}
-
-TEST(Lanes, OfFactorsLoseNothing) {
-  const File file(script({"recipe", "dense", "recipe", "dense"}));
-  for (const std::uint64_t steps : {3, 4}) {
-    std::vector<State> states;
-    Ledger ledger;
-    run(replayed({.op = "identity", .exchange = "powersgd"}, file, steps), 0, states, ledger);
-    EXPECT_LE(ledger.gap(states), 0.05) << steps;
-  }
-}
-
-// By its cheaper operator a slice keeps what the recipe's promises, and what that leaves is owed.
-TEST(Lanes, OfCheaperOperatorsLoseNothing) {
-  const File file(script({"recipe", "light", "recipe", "light", "dense"}));
-  for (const char* exchange : {"gather", "sharded", "server"}) {
-    Job job{.op = "natural:nearest+entropy", .memory = "feedback", .exchange = exchange};
-    if (job.exchange == "server") job.down_memory = "feedback";
-    for (const std::uint64_t steps : {2, 4, 5}) {
-      std::vector<State> states;
-      Ledger ledger;
-      run(replayed(job, file, steps), 0, states, ledger);
-      EXPECT_LE(ledger.gap(states), 0.05) << text_of(job) << " after " << steps;
-      EXPECT_EQ(owed(states) == 0, steps == 5) << text_of(job) << " after " << steps;
-    }
-  }
-}
-
-TEST(Lanes, OfCheaperOperatorsKeepThePromise) {
-  const File file(script({"recipe", "light"}));
-  for (const char* op : {"natural+entropy", "grid", "bucket:512+terngrad"})
-    for (const char* exchange : {"gather", "sharded", "auto"}) {
-      const Job job = replayed({.op = op, .exchange = exchange, .ranks = 5}, file, 2);
-      const auto means = means_of(job);
-      for (const auto& other : means) EXPECT_EQ(other, means[0]) << text_of(job);
-      const auto off = [&](std::uint64_t step) {
-        const auto exact = true_mean(job.ranks, step);
-        double lost = 0, all = 0;
-        for (std::size_t i = 0; i < exact.size(); ++i) {
-          const double difference = static_cast<double>(means[0][step][i]) - exact[i];
-          lost += difference * difference;
-          all += exact[i] * exact[i];
-        }
-        return lost / all;
-      };
-      EXPECT_GT(off(1), 0) << text_of(job);
-      EXPECT_LE(off(1), 2 * off(0)) << text_of(job);  // of one draw each
-    }
-}
-
-TEST(Lanes, OfCheaperOperatorsAreNotEverywhere) {
-  const File file(script({"light"}));
-  for (const char* op : {"natural", "topk:0.1+natural", "identity"})
-    for (const std::string& error : on_ranks(2, [&](Transport& transport) {
-           make(replayed({.op = op, .ranks = 2}, file, 1), transport);
-         }))
-      EXPECT_NE(error.find("lane 'light' is none of this recipe's"), std::string::npos)
-          << op << ": " << error;
-}
-
-// Every memory: all ranks have the same mean, and where nothing but the gradient is remembered a
-// step that goes as it is brings the mean gradient.
-TEST(Lanes, GoWithEveryMemory) {
-  const File file(script({"recipe", "dense", "half", "dense"}));
-  const File without_half(script({"recipe", "dense", "recipe", "dense"}));
-  for (const std::string memory :
-       {"none", "feedback", "feedback:step", "dgc", "gmc", "ef21", "diana"})
-    for (const std::string exchange : {"gather", "sharded"}) {
-      const bool adds_up =
-          memory == "diana";  // and takes no lane that drops anything on its way back
-      if (adds_up && exchange == "sharded") continue;
-      const Job job =
-          replayed({.op = adds_up ? "natural" : "topk:0.1", .memory = memory, .exchange = exchange},
-                   adds_up ? without_half : file, 5);
-      const auto means = means_of(job);
-      for (const auto& other : means) EXPECT_EQ(other, means[0]) << text_of(job);
-      if (memory != "ef21" && memory != "none" && memory != "diana") continue;
-      const auto exact = true_mean(job.ranks, 1);
-      for (std::size_t i = 0; i < exact.size(); ++i)
-        ASSERT_NEAR(static_cast<double>(means[0][1][i]), exact[i], 1e-5) << text_of(job) << i;
-    }
-}
-
-struct Traces {
-  std::vector<std::vector<float>> means;
-  std::vector<std::uint64_t> traffic;
-  std::vector<std::string> record;
-  friend bool operator==(const Traces&, const Traces&) = default;
-};
-
-Traces traces_of(const Job& job) {
-  std::vector<Traces> all(static_cast<std::size_t>(job.ranks));
-  expect_no_errors(on_ranks(job.ranks, [&](Transport& transport) {
-    const auto aggregator = make(job, transport);
-    Traces& own = all[static_cast<std::size_t>(transport.rank())];
-    std::vector<float> parameters;
-    for (std::uint64_t step = 0; step < job.steps; ++step) {
-      auto gradient = gradient_of(transport.rank(), step);
-      own.traffic.push_back(aggregator->average(gradient, info_of(step, parameters)).traffic_bytes);
-      own.means.push_back(gradient);
-      for (auto& line : aggregator->take_guard_record()) own.record.push_back(std::move(line));
-    }
-  }));
-  for (const Traces& other : all) {
-    EXPECT_EQ(other.means, all[0].means);
-    EXPECT_EQ(other.record, all[0].record);
-  }
-  return all[0];
-}
-
-TEST(Lanes, AreReplayedByteForByte) {
-  Job job{.op = "topk:0.1", .memory = "feedback", .steps = 80, .guard = kOn};
-  const Traces first = traces_of(job);
-  EXPECT_FALSE(first.record.empty());
-  const File file(first.record);
-  job = replayed(job, file, job.steps);
-  Traces again = traces_of(job);
-  again.record = first.record;
-  EXPECT_EQ(again, first);
-}
-
-// Whoever differs is told, and nothing is committed.
-TEST(Lanes, AreTheSameOnAllRanks) {
-  const File file(script({"dense"}));
-  const auto errors = on_ranks(2, [&](Transport& transport) {
-    Job job = replayed({.op = "identity", .ranks = 2}, file, 1);
-    if (transport.rank() == 1) job.guard.mode = GuardOptions::Mode::report;
-    auto gradient = gradient_of(transport.rank(), 0);
-    make(job, transport, 60)->average(gradient, {});
-  });
-  for (const auto& error : errors) EXPECT_NE(error, "");
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ class SocketsTrain(unittest.TestCase):
             decided = [line for line in map(json.loads, file) if line["step"] < 50]
         self.assertGreater(len(decided), 3)  # the recipe's own, and probes
         with open(self.path("record.jsonl"), "w") as file:
-            for line in [*decided, {"step": 50, "lane": "dense"}, {"step": 53, "lane": "half"}, {"step": 55, "lane": "light"}, {"step": 57, "lane": "recipe"}]:
+            for line in [*decided, {"step": 50, "lane": "dense"}, {"step": 53, "lane": "half"}, {"step": 55, "lane": "light"}, {"step": 57, "lane": "tight"}, {"step": 58, "lane": "recipe"}]:
                 file.write(json.dumps(line) + "\n")
         for name in ("again", "once more"):
             self.run_all("--guard", f"replay={self.path('record.jsonl')}", *steps, self.path(name))

@@ -14,8 +14,9 @@ BF16 = "op=half:bf16 exchange=sharded"
 # What is shown on every link: no communication at all, the two baselines, and eight recipes.
 SHAPED = ["alone", "dense", BF16, "natural-sharded", "natural-entropy exchange=sharded", "grid", "qsgd", "topk-natural", "stc", "powersgd",
           "signsgd-ef"]  # fmt: skip
-# Steps of a turn, so that a round of all of them takes some seconds.
+# Steps of a turn, so that a round of all of them takes some seconds, and steps before the first.
 STEPS = {"10mbit": 2, "100mbit": 4, "1gbit": 6, "none": 6}
+WARM = 2
 # Recipes in which all ranks step together: those that the guard is for.
 GUARDED = ["half", "natural", "natural-8", "natural-entropy", "natural-feedback", "natural-sharded", "natural-bidirectional",
            "natural-dithering", "grid", "terngrad", "qsgd", "signsgd-ef", "topk-natural", "dgc", "gmc", "threshold", "adaptive", "randomk",
@@ -56,7 +57,7 @@ def columns(lines):
 
 def shaped_cell(transport, rate):
     def run(options):
-        return columns(turns(options, rate, transport, SHAPED, 99, STEPS[rate], seconds, warm=2))
+        return columns(turns(options, rate, transport, SHAPED, 99, STEPS[rate], seconds, warm=WARM))
 
     seconds = {"10mbit": 75}.get(rate, 32)
     return Cell(f"shaped/{transport}/{rate}", 1.3 * seconds + 5, run)

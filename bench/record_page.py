@@ -10,7 +10,7 @@ import tempfile
 
 import hosts as shaped
 from pages import between, table
-from record_cells import BATCH, BF16, HOSTS, LOSS_MORE, LOSS_STEPS, PARTS, SHAPED
+from record_cells import BATCH, BF16, HOSTS, LOSS_MORE, LOSS_STEPS, PARTS, SHAPED, STEPS, WARM
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PAGE = os.path.join(ROOT, "docs", "performance.md")
@@ -18,7 +18,6 @@ NAMES = {BF16: "bf16, sharded", "alone": "no communication", "natural-entropy ex
 LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "unshaped"}
 MODELS = {"resnet20": "ResNet-20, images of CIFAR-10's size", "gpt10m": "A GPT of 10.7 million parameters, Tiny Shakespeare", "gpt50m": "A GPT of 56.9 million parameters"}
 PROGRAM_BYTES = 12e6  # of a process that has no arrays yet
-RECORDED = 20  # step of the training whose gradient the planner is given
 LATENCY = "150us"  # of these hosts, which the planner is told
 median = statistics.median
 
@@ -166,13 +165,16 @@ def plan_table(results, program):
     if not columns:
         return
     foreseen = {}
+    # Levels that are coded take as many bits as gradients of this training need, which become fewer: the one in the middle of what was measured.
+    steps = {rate: WARM + len(rows["dense"]["seconds"]) * STEPS[rate] // 2 for rate, rows in columns}
     with tempfile.TemporaryDirectory() as folder:
-        # Levels that are coded take as many bits as a gradient of this training needs, not one of normal entries.
-        words = [program, "train", "--recipe", "dense", "--steps", str(RECORDED + 1), "--record", str(RECORDED), "--batch", str(BATCH), "--out", folder]
+        words = [program, "train", "--recipe", "dense", "--steps", str(max(steps.values()) + 1), "--batch", str(BATCH), "--out", folder]
+        words += ["--record", ",".join(map(str, steps.values()))]
         subprocess.run(words, check=True, capture_output=True)
         for rate, rows in columns:
             words = [program, "plan", "--model", "lenet5", "--workers", str(HOSTS), "--link", f"{rate},{LATENCY}", "--json", "--recipes", ",".join(wanted)]
-            words += ["--compute", f"{median(rows['alone']['seconds']):.4f}", "--gradients", f"{folder}/gradients-step-{RECORDED}.npz"]
+            words += ["--cores", str(os.cpu_count()), "--compute", f"{median(rows['alone']['seconds']):.4f}"]
+            words += ["--gradients", f"{folder}/gradients-step-{steps[rate]}.npz"]
             said = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
             foreseen[rate] = {row["recipe"]["name"] if isinstance(row["recipe"], dict) else row["recipe"]: row for row in said["recipes"]}
     worst = 0
@@ -187,8 +189,10 @@ def plan_table(results, program):
         return cells
 
     rows = [row(v) for v in wanted]
-    yield (f"ms of a step foreseen from the gradient of step {RECORDED} / measured over sockets (their ratio); the worst is off by {100 * worst:.0f} %. "
-           "The planner gives each worker cores of its own; here four share two, which shows where kernels are much of a step.")  # fmt: skip
+    named_steps = ", ".join(map(str, steps.values()))
+    yield (f"ms of a step foreseen from the gradients of steps {named_steps}, in the middle of what was measured / measured over sockets (their ratio); "
+           f"the worst is off by {100 * worst:.0f} %. "
+           f"The planner knows that {HOSTS} workers share {os.cpu_count()} cores, not what packets take of them.")  # fmt: skip
     yield ""
     yield from table(["", *(LINKS[rate] for rate, _ in columns)], rows)
 

@@ -63,11 +63,12 @@ void print_situation(const PlanReport& report) {
   const Situation& s = report.situation;
   const Samples& samples = s.samples;
   print_wrapped(
-      fmt::format("{}: {} tensors, {} entries; {} workers, each behind {}{}; a step computes for "
-                  "{}{}",
+      fmt::format("{}: {} tensors, {} entries; {} workers{}, each behind {}{}; a step computes "
+                  "for {}{}",
                   printable(samples.name), samples.model.size(),
-                  with_commas(count_of(samples.model)), s.workers, report.request.link,
-                  s.packets ? ", TCP" : "", seconds_text(s.compute_seconds),
+                  with_commas(count_of(samples.model)), s.workers,
+                  s.cores > 0 ? fmt::format(" that share {} cores", s.cores) : "",
+                  report.request.link, s.packets ? ", TCP" : "", seconds_text(s.compute_seconds),
                   report.request.compute_seconds
                       ? ""
                       : fmt::format(" (estimated for a batch of {}: 6 operations per parameter, "
@@ -149,6 +150,10 @@ const RegisterCommand command{{
           app.add_option("--headers", r.headers, "What travels beside messages: tcp | none")
               ->capture_default_str();
           app.add_option("--repeats", r.repeats, "Of measurements, the best of which counts")
+              ->capture_default_str();
+          app.add_option("--cores", r.cores,
+                         "Workers share so many cores of one machine, and --compute is what a step "
+                         "computes while all do; 0: each has cores of its own")
               ->capture_default_str();
           auto* adaptive = app.add_option(
               "--adaptive", r.adaptive,

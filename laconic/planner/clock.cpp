@@ -16,9 +16,12 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 class Clock {
  public:
   Clock(std::span<const TimedUnit> units, const Link& link, const Rates& rates, int ranks,
-        bool framed)
-      : link_(link), rates_(rates), ranks_(ranks), framed_(framed) {
-    for (const TimedUnit& unit : units) flights_.push_back({&unit});
+        bool framed, const Shares& shares)
+      : link_(link), rates_(rates), shares_(shares), ranks_(ranks), framed_(framed) {
+    for (const TimedUnit& unit : units) {
+      flights_.push_back({&unit});
+      backward_ = std::max(backward_, unit.ready);
+    }
   }
 
   StepTimes run() {
@@ -47,10 +50,18 @@ class Clock {
   }
   bool over() const { return voting_ && all_are(State::written); }
 
+  // Beside the backward pass, which becomes later by what both want of the same core, or alone.
   void work(double seconds) {
-    now_ += seconds;
     busy_ += seconds;
+    const double slowed = shares_.two / shares_.one;
+    const double left = std::max(0.0, backward_ - now_);
+    const double beside = std::min(seconds / shares_.two, left / slowed);
+    const double delay = (1 - slowed) * beside;
+    now_ += beside + (seconds - beside * shares_.two) / shares_.one;
+    backward_ += delay;
+    late_ += delay;
   }
+  double ready(const Flight& flight) const { return flight.unit->ready + late_; }
 
   // What messages of these bytes take of the link's two directions, and when all are there.
   double start(const ForeseenLeg& leg) {
@@ -93,7 +104,7 @@ class Clock {
       flying += flight.state == State::flying;
       if (!next && flight.state == State::closed) next = &flight;
     }
-    if (!next || next->unit->ready > now_ || flying >= kMostFlying) return false;
+    if (!next || ready(*next) > now_ || flying >= kMostFlying) return false;
     advance(*next);
     return true;
   }
@@ -125,26 +136,34 @@ class Clock {
     double next = kNever;
     for (const Flight& flight : flights_) {
       if (flight.state == State::flying) next = std::min(next, flight.done);
-      if (flight.state == State::closed && flight.unit->ready > now_)
-        next = std::min(next, flight.unit->ready);
+      if (flight.state == State::closed && ready(flight) > now_)
+        next = std::min(next, ready(flight));
     }
     return next;
   }
 
   Link link_;
   Rates rates_;
+  Shares shares_;
   int ranks_;
   bool framed_, voting_ = false;
   std::vector<Flight> flights_;
   double now_ = 0, busy_ = 0, out_free_ = 0, in_free_ = 0, out_taken_ = 0, in_taken_ = 0;
   double vote_done_ = 0;
+  double backward_ = 0, late_ = 0;  // when the backward pass ends, and how much of that is delay
 };
 
 }  // namespace
 
 StepTimes time_step(std::span<const TimedUnit> units, const Link& link, const Rates& rates,
-                    int ranks, bool framed) {
-  return Clock(units, link, rates, ranks, framed).run();
+                    int ranks, bool framed, const Shares& shares) {
+  return Clock(units, link, rates, ranks, framed, shares).run();
+}
+
+Shares shares_of(int workers, unsigned cores) {
+  if (cores == 0) return {};
+  const double each = static_cast<double>(cores) / workers;
+  return {std::min(1.0, each), std::min(1.0, each / 2)};
 }
 
 std::uint64_t vote_bytes() { return kBallotBytes + kMessageHead; }

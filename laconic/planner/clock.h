@@ -22,16 +22,26 @@ struct TimedUnit {
   ForeseenUnit unit = {};
 };
 
+// What a thread gets of a core: while one of each worker's runs, and while two of them do, one that
+// computes and one of the engine.
+struct Shares {
+  double one = 1, two = 1;
+};
+
+// Of workers that have so many cores in common; 0: each has cores of its own.
+Shares shares_of(int workers, unsigned cores);
+
 struct StepTimes {
   double seconds = 0;  // from the begin of the backward pass to the last mean and vote
-  double kernels = 0;  // of that, what the engine's thread computed
+  double kernels = 0;  // seconds of a core that the engine's thread computed
   double on_link = 0;  // what the busier direction of the link was taken for
 };
 
 // All ranks are alike: they start a leg at the same time. Units are in the order in which they
-// become ready.
+// become ready while nothing disturbs the backward pass. With shares below 1 the engine disturbs
+// it: what it works comes on top.
 StepTimes time_step(std::span<const TimedUnit> units, const Link& link, const Rates& rates,
-                    int ranks, bool framed);
+                    int ranks, bool framed, const Shares& shares = {});
 
 // Bytes of a ballot with its head, to one rank.
 std::uint64_t vote_bytes();

@@ -47,7 +47,8 @@ void foresee_gossip(const Situation& situation, Forecast& forecast) {
   forecast.kernel_seconds = (costs.encode + costs.decode * degree) / delay;
   forecast.link_seconds = 8 * forecast.bytes / link.bits_per_second;
   forecast.exposed_seconds =
-      forecast.kernel_seconds + forecast.link_seconds + costs.rounds * link.latency_seconds / delay;
+      forecast.kernel_seconds / shares_of(situation.workers, situation.cores).one +
+      forecast.link_seconds + costs.rounds * link.latency_seconds / delay;
 }
 
 void foresee_average(const Situation& situation, Forecast& forecast) {
@@ -77,7 +78,8 @@ void foresee_average(const Situation& situation, Forecast& forecast) {
   }
   const Rates rates = measure_rates(recipe, situation.samples, situation.repeats);
   const StepTimes times =
-      time_step(units, link_of(situation), rates, situation.workers, foresight->framed());
+      time_step(units, link_of(situation), rates, situation.workers, foresight->framed(),
+                shares_of(situation.workers, situation.cores));
   const auto delay = static_cast<double>(recipe.delay);
   forecast.bytes /= delay;
   forecast.messages /= delay;
@@ -96,6 +98,9 @@ void require_sound(const Situation& situation) {
   if (!(situation.compute_seconds >= 0 && situation.compute_seconds <= 1e6))
     throw UsageError("a batch that takes " + std::to_string(situation.compute_seconds) +
                      " seconds; allowed: 0 to 1000000");
+  if (situation.cores > kMostCores)
+    throw UsageError(std::to_string(situation.cores) + " cores; allowed: 1 to " +
+                     std::to_string(kMostCores) + ", or 0 where each worker has cores of its own");
   if (situation.bucket_bytes == 0) throw UsageError("buckets of 0 bytes; allowed: 1 and more");
   if (situation.repeats == 0 || situation.repeats > 1000)
     throw UsageError(std::to_string(situation.repeats) + " repeats; allowed: 1 to 1000");

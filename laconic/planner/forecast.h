@@ -10,13 +10,16 @@ struct Situation {
   Samples samples = {};
   int workers = 16;
   Link link = {};
-  double compute_seconds = 0;                       // forward, backward and update of one batch
+  // Forward, backward and update of one batch, by all workers at once.
+  double compute_seconds = 0;
   std::size_t bucket_bytes = std::size_t{1} << 20;  // as trainers hand over gradients
   bool packets = true;   // messages travel by TCP in Ethernet frames of 1514 bytes
   unsigned repeats = 3;  // of measurements
+  unsigned cores = 0;    // that all workers have in common; 0: each has as many as it wants
 };
 
 inline constexpr int kMostWorkers = 10'000;
+inline constexpr unsigned kMostCores = 100'000;
 
 // Throws UsageError, naming the value and what is allowed.
 void require_sound(const Situation& situation);

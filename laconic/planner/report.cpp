@@ -55,6 +55,8 @@ bool read_into(PlanRequest& request, const std::string& key, const json& value) 
     read(request.headers);
   else if (key == "repeats")
     read(request.repeats);
+  else if (key == "cores")
+    read(request.cores);
   else if (key == "adaptive")
     read(request.adaptive);
   else if (key == "bytes")
@@ -68,7 +70,7 @@ bool read_into(PlanRequest& request, const std::string& key, const json& value) 
 
 constexpr const char* kKeys =
     "model gradients workers link compute_seconds batch recipes bucket_bytes headers repeats "
-    "adaptive bytes error";
+    "cores adaptive bytes error";
 
 Situation situation_of(const PlanRequest& request) {
   if (request.headers != "tcp" && request.headers != "none")
@@ -81,12 +83,14 @@ Situation situation_of(const PlanRequest& request) {
                       .compute_seconds = request.compute_seconds.value_or(0),
                       .bucket_bytes = static_cast<std::size_t>(request.bucket_bytes),
                       .packets = request.headers == "tcp",
-                      .repeats = request.repeats};
+                      .repeats = request.repeats,
+                      .cores = request.cores};
   require_sound(situation);  // before files are read
   if (!request.adaptive.empty()) variants_of(request.adaptive);
   situation.samples = read_samples(request.model, request.gradients);
   if (!request.compute_seconds)
-    situation.compute_seconds = estimated_compute(situation.samples, request.batch);
+    situation.compute_seconds = estimated_compute(situation.samples, request.batch) /
+                                shares_of(request.workers, request.cores).one;
   return situation;
 }
 
@@ -165,6 +169,7 @@ std::string write_report(const PlanReport& report) {
                  {"compute_seconds", s.compute_seconds},
                  {"compute_estimated", !report.request.compute_seconds.has_value()},
                  {"bucket_bytes", s.bucket_bytes}};
+  object["cores"] = s.cores > 0 ? json(s.cores) : json();
   if (report.adaptive)
     object["adaptive"] = {{"chosen", to_json(report.adaptive->chosen)},
                           {"layer_wise", to_json(report.adaptive->layer_wise)},

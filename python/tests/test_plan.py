@@ -26,6 +26,13 @@ def test_recipes_come_fastest_first(tmp_path):
     assert dense["over_dense"] == 1 and dense["error"] == 0
 
 
+def test_workers_may_share_cores(tmp_path):
+    report = lc.plan(small(tmp_path), workers=4, compute=0.01, recipes=["grid"], repeats=1, cores=2)
+    assert report["cores"] == 2
+    for entry in report["recipes"]:
+        assert entry["exposed_seconds"] >= 0.999 * 2 * entry["kernel_seconds"]
+
+
 def test_an_adaptive_recipe_runs(tmp_path):
     file = tmp_path / "gradients.npz"
     random = np.random.default_rng(0)

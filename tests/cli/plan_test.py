@@ -57,6 +57,20 @@ class Plan(CliTest):
         again = self.plan("--model", self.gradients(), "--workers", 4, "--compute", 0.1, "--recipes", out)
         self.assertIn("planned", [row["recipe"] for row in again["recipes"]])
 
+    def test_workers_that_share_cores_wait_for_all_kernels(self):
+        args = ["--model", self.gradients(), "--workers", 8, "--link", "1gbit", "--compute", 0.01, "--recipes", "grid"]
+        report = self.plan(*args, "--cores", 2)
+        self.assertEqual(report["cores"], 2)
+        self.assertIsNone(self.plan(*args)["cores"])
+        for row in report["recipes"]:
+            self.assertGreaterEqual(row["exposed_seconds"], 0.999 * 8 / 2 * row["kernel_seconds"], row["recipe"])
+        self.assertIn("8 workers that share 2 cores", " ".join(self.ok("plan", *args, "--cores", 2, "--repeats", 1).split()))
+
+    def test_an_estimate_is_for_cores_that_are_shared(self):
+        args = ["--model", self.gradients(), "--workers", 8, "--recipes", "dense"]
+        alone, shared = self.plan(*args)["compute_seconds"], self.plan(*args, "--cores", 2)["compute_seconds"]
+        self.assertAlmostEqual(shared / alone, 4)
+
     def test_mistakes_are_sentences(self):
         broken = self.path("broken.json")
         broken.write_text('[{"name": "w"}]')
@@ -72,6 +86,7 @@ class Plan(CliTest):
             (["--model", "lenet5", "--gradients", self.gradients()], ["3 tensors; the model has 8"]),
             (["--recipes", "nothing"], ["no recipe 'nothing'"]),
             (["--adaptive", "sign"], ["no density, levels or bits"]),
+            (["--cores", "100001"], ["100001 cores; allowed: 1 to 100000, or 0"]),
             (["--headers", "ipx"], ["headers 'ipx'; allowed: tcp none"]),
             (["--bytes", "100"], ["--adaptive"]),
         ]:

@@ -53,6 +53,43 @@ TEST(Clock, AloneIsKernelsOnly) {
   EXPECT_NEAR(time_step(units, kLink, rates, 1, true).seconds, 1.3, 1e-9);
 }
 
+// Four workers on two cores: computing has half a core as it is, and beside the engine a quarter.
+TEST(Clock, SharesCores) {
+  EXPECT_EQ(shares_of(4, 2).one, 0.5);
+  EXPECT_EQ(shares_of(4, 2).two, 0.25);
+  EXPECT_EQ(shares_of(4, 6).one, 1);
+  EXPECT_EQ(shares_of(4, 6).two, 0.75);
+  EXPECT_EQ(shares_of(4, 8).two, 1);
+  EXPECT_EQ(shares_of(4, 0).one, 1);
+}
+
+// All that processors have to do is done, whatever it waits for: with cores that are always busy a
+// step is the backward pass and the kernels of all workers.
+TEST(Clock, AddsKernelsToABackwardPassOnTheSameCores) {
+  std::vector<TimedUnit> units;
+  for (int i = 1; i <= 4; ++i)
+    units.push_back({.ready = 0.25 * i, .entries = 100, .unit = {.legs = {}, .added = 100}});
+  const Rates rates{.add = 0.0002, .write = 0.0003};  // 0.05 s a unit
+  const StepTimes apart = time_step(units, kLink, rates, 1, true);
+  EXPECT_NEAR(apart.seconds, 1.05, 1e-9);  // hidden, but for the last
+  const StepTimes together = time_step(units, kLink, rates, 1, true, shares_of(4, 2));
+  EXPECT_NEAR(together.seconds, 1 + 0.2 * 4 / 2, 1e-9);
+  EXPECT_NEAR(together.kernels, apart.kernels, 1e-9);
+  // With a core and a half for each the engine beside it has three quarters of what it wants.
+  const StepTimes some = time_step(units, kLink, rates, 1, true, shares_of(4, 6));
+  EXPECT_NEAR(some.seconds, 1 + 3 * 0.05 / 0.75 * 0.25 + 0.05, 1e-9);
+  EXPECT_NEAR(time_step(units, kLink, rates, 1, true, shares_of(4, 8)).seconds, apart.seconds,
+              1e-9);
+}
+
+// Where the link is what a step waits for, processors have time.
+TEST(Clock, SharesCoresWithoutHarmWhereTheLinkIsSlow) {
+  const std::vector<TimedUnit> units = {{.ready = 0.5, .entries = 100, .unit = {{leg_of(5000)}}}};
+  const Rates rates{.write = 0.0001};
+  const double apart = time_step(units, kLink, rates, 2, true).seconds;
+  EXPECT_NEAR(time_step(units, kLink, rates, 2, true, shares_of(2, 1)).seconds, apart, 0.05);
+}
+
 TEST(Link, IsRateAndLatency) {
   const Link link = parse_link("100mbit,1ms");
   EXPECT_EQ(link.bits_per_second, 1e8);

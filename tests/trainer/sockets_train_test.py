@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 LACONIC = sys.argv.pop(1)
-RUN = "train --recipe natural-feedback --model perceptron --batch 16 --seed 3".split()
+RUN = "train --op natural+entropy --exchange auto --memory feedback --model perceptron --batch 16 --seed 3".split()
 RANKS = 4
 
 

@@ -98,14 +98,17 @@ HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_
     const Values y = hn::Mul(hn::LoadU(df, x + i), of.inverse(i));
     const Values moved = hn::Add(y, hn::Add(offset, set(0.5F)));
     const Values level = hn::Min(hn::Max(hn::Floor(moved), set(-kMostLevel)), set(kMostLevel));
-    const Ints mirrored =
-        hn::ConvertTo(di, hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign)));
+    // Where nothing is sent y is 0, and the largest |u| plus 1/2 is rounded to 1.
+    const Word code = of.code(i);
+    const Ints mirrored = hn::IfThenZeroElse(
+        hn::Eq(hn::BitCast(di, code), hn::Zero(di)),
+        hn::ConvertTo(di, hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign))));
     const Word one = hn::Set(d, 1);
     const Word round = hn::ShiftRight<1>(hn::Shl(one, low));  // 0 where low is
     const Ints high = hn::Shr(hn::Add(mirrored, hn::BitCast(di, round)), hn::BitCast(di, low));
     const Word symbol = hn::Min(hn::BitCast(d, hn::Sub(high, hn::Set(di, kLeastSymbol))),
                                 hn::Set(d, static_cast<std::uint32_t>(kDitherSymbols - 1)));
-    const Word context = context_of(of.code(i), low, u.magnitude);
+    const Word context = context_of(code, low, u.magnitude);
     hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(context), symbol))),
                halves, symbols + i);
     hn::StoreU(hn::DemoteTo(bytes, mirrored), bytes, levels.small + i);

@@ -86,6 +86,20 @@ TEST(Dither, OneEntryHasOmegaExactly) {
   EXPECT_NEAR(errors.relative(), 0.125, 6 * 0.125 * std::sqrt(0.8 / kDraws));
 }
 
+// The largest of all draws is as near to 1/2 as a float can tell: entries of zeros that are not
+// sent are at level 0 then, too.
+TEST(Dither, ZerosThatAreNotSentMayHaveAnyDraw) {
+  const Keys keys = make_keys(1, 2, 3);
+  std::uint64_t largest = 100;
+  while (keys.own.bits32(largest) >> 8 != 0xffffff) ++largest;
+  std::vector<float> x(128, 1.0F);
+  std::fill_n(x.begin() + 64, 64, 0.0F);  // a group of zeros has no scale
+  const Operator op = parse_operator("dither");
+  const Keys there = keys.at(largest - 100);
+  const auto y = decode(op, encode_matrix(op, x, 1, there), x.size(), there);
+  for (std::size_t i = 64; i < x.size(); ++i) EXPECT_EQ(y[i], 0) << i;
+}
+
 // sum D^2 / 12 is omega |x|^2 and not less: measured where there are many entries and in matrices.
 TEST(Dither, VarianceIsOmega) {
   for (const auto& [spec, omega] :

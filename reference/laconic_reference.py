@@ -869,10 +869,17 @@ def dither(omega):
     return drawing(dither_entries)
 
 
-def dither_entries(data, n, draws):
+def dither_steps(section):
+    """Of a section by `dither`: the step of each entry, 0 where nothing is sent."""
+    of = dither_scales(Reader(section.data, f"section at {section.position}"), section.count)
+    return [of(i)[0] if of else 0.0 for i in range(section.count)]
+
+
+def dither_scales(data, n):
+    """A function that tells the step and the class of an entry; None if all are zeros."""
     columns = data.varint()
     if columns == 0:
-        return [0.0] * n
+        return None
     matrix = columns > 1 and n % columns == 0 and n // 8 >= columns + n // columns
     require(matrix or columns == 1, f"dither: rows of {columns} entries, of {n}")
     exponent, c = struct.unpack("<hf", data.take(6))
@@ -884,10 +891,17 @@ def dither_entries(data, n, draws):
     steps = [dither_step(exponent, c, k) for k in range(2 * DEAD - 1)]
     nothing = 0.0, 0
 
-    def of(i):  # step and class of an entry
+    def of(i):
         row, col = rows[i // width], cols[i % width]
         return nothing if DEAD in (row, col) else steps[row + col]
 
+    return of
+
+
+def dither_entries(data, n, draws):
+    of = dither_scales(data, n)
+    if of is None:
+        return [0.0] * n
     used = sorted({cls for _, cls in map(of, range(n))} - {0})
     require(used, "dither: no entry is sent")
     shares = {cls: dither_shares(cls, data.u8()) for cls in used}

@@ -7,6 +7,7 @@ follows the library beside it, step by step. What is not independent of the libr
   transport. Their `law` is checked instead: whether it is what the operator may make of this input. Of `randomk`
   and of natural compression on the way to the mean the draws are known here, and nothing is heard;
 - how the exchanges `sparse` and `sharded` cut the model, which the frames' tables say;
+- the steps of `dither`, whose squares must add up to what it promises;
 - the sums of levels of the exchange `global`, which must be those of the draws but where rounding decides;
 - the directions PowerSGD and PowerGossip start from, which are draws.
 
@@ -181,6 +182,7 @@ def operator(spec):
         "bucket:512+qsgd:4,max": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 4))),
         "qsgd:16,max": (None, lambda x, y: uniform_levels(x, y, 16)),
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
+        "dither": (Dither(1 / 8), nothing),
         "dithering:7,inf": (None, lambda x, y: natural_dithering(x, y, 7, np.abs(x).max())),
     }
     if name == "randomk":
@@ -251,6 +253,28 @@ class Natural(Drawn):
         its bound goes where the sender's went."""
         y, slack = self(x), 1e-6 * np.abs(x).max(initial=0)
         close = (self(x - slack) == arrived) | (self(x + slack) == arrived)
+        return np.where(close, arrived, y)
+
+
+class Dither(Drawn):
+    """Subtractive dither (Roberts 1962): what arrives of x is (q - u) D with q = round(x / D + u) and u the sender's draw.
+
+    The steps D are heard; whichever they are, they must have the variance that is promised: sum D^2 / 12 = omega |x|^2.
+    """
+
+    def __init__(self, omega):
+        self.omega = omega
+
+    def settled(self, x, steps, arrived):
+        """What arrives; of an x so close to the bound of two levels that float32 decides, what did."""
+        promised = self.omega * (x**2).sum()
+        assert (1 - 1e-5) * promised <= (steps**2).sum() / 12 <= (1 + 1e-5) * promised
+        sent, slack = steps > 0, 1e-5 * np.abs(x).max(initial=0)
+        assert (sent | (x == 0)).all()
+        u = ((self.words(self.own, x.size) >> np.uint32(8)) + 0.5) / 2.0**24 - 0.5
+        y = np.where(sent, (np.round(x / np.where(sent, steps, 1) + u) - u) * steps, 0)
+        close = sent & (np.abs(np.abs(y - x) - steps / 2) < slack)
+        assert (~close | (np.abs(arrived - x) < steps / 2 + slack)).all()
         return np.where(close, arrived, y)
 
 
@@ -427,6 +451,8 @@ class Averaging:
             exact.at(self.seed, step, rank, a, self.ranks if self.recipe["draws"] == "strata" else 1)
         if isinstance(exact, Natural):
             return exact.settled(x, heard.up(rank)[a:b])
+        if isinstance(exact, Dither):
+            return exact.settled(x, heard.steps(rank)[a:b], heard.up(rank)[a:b])
         return exact(x) if exact is not None else checked(law, x, heard.up(rank)[a:b])
 
     def down_leg(self, spec, x, a, b, heard):

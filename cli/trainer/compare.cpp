@@ -26,7 +26,7 @@ struct Options {
   std::vector<std::string> recipes = {"dense",
                                       "natural-entropy",
                                       "natural-bidirectional",
-                                      "grid",
+                                      "dither",
                                       "qsgd",
                                       "topk-natural",
                                       "sbc1",

@@ -91,6 +91,12 @@ void add_averaging(std::vector<Recipe>& all) {
        .op = "grid",
        .exchange = kAuto,
        .summary = "Natural compression's guarantee, certified, in a fraction of its bits."});
+  all.push_back(
+      {.name = "dither",
+       .op = "dither",
+       .exchange = kAuto,
+       .summary = "The same guarantee in half of grid's bits: noise that receivers draw, too, and "
+                  "take off again."});
   all.push_back({.name = "terngrad",
                  .op = "bucket:512+terngrad",
                  .exchange = kAuto,

@@ -147,6 +147,14 @@ class Heard:
     def sums(self, rank):
         return [(frame, to) for frame, to in self.frames(rank)[-1:] if len(to) == len(self.sent) - 1]
 
+    def steps(self, rank):
+        """Of `dither`, by entry."""
+        steps = np.zeros(COUNT)
+        for frame, _ in self.frames(rank):
+            for section in frame.sections:
+                steps[section.position : section.position + section.count] = reader.dither_steps(section)
+        return steps
+
     @staticmethod
     def values(rank, frames):
         values = np.zeros(COUNT)

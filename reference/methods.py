@@ -105,6 +105,11 @@ def on_levels(x, y, levels, norm):
 
 
 def runs(x, y, size, law):
+def clipped(x, deviations):
+    """Wen et al., section 3.2; entries that do not differ stay."""
+    return np.clip(x, -deviations * x.std(), deviations * x.std()) if x.std() else x
+
+
     for first in range(0, x.size, size):
         law(x[first : first + size], y[first : first + size])
 
@@ -180,6 +185,7 @@ def operator(spec):
         "dithering:9": (None, lambda x, y: natural_dithering(x, y, 9)),
         "bucket:512+terngrad": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 1))),
         "bucket:512+qsgd:4,max": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 4))),
+        "terngrad:2.5": (None, lambda x, y: uniform_levels(clipped(x, 2.5), y, 1)),
         "qsgd:16,max": (None, lambda x, y: uniform_levels(x, y, 16)),
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
         "dither": (Dither(1 / 8), nothing),
@@ -499,8 +505,8 @@ class Global(Drawn):
         sums = heard.cells(self.cells[-1][1], (2 * most).bit_length()) - most
         for (a, b), (cell, _) in zip(self.slices, self.cells):
             x = [g[a:b] for g in gradients]
-            if self.clip:  # Wen et al., section 3.2; entries without a deviation stay
-                x = [np.clip(one, -self.clip * one.std(), self.clip * one.std()) if one.std() else one for one in x]
+            if self.clip:
+                x = [clipped(one, self.clip) for one in x]
             norm = np.linalg.norm(x) if self.together else np.abs(x).max()
             total = sums[8 * cell :][: b - a]
             y = [self.s * np.abs(one) / norm for one in x]

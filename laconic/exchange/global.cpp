@@ -24,7 +24,7 @@
 #include "laconic/exchange/exchange.h"
 #include "laconic/exchange/sums.h"
 #include "laconic/operators/blocks.h"
-#include "laconic/operators/norms.h"
+#include "laconic/operators/clipping.h"
 
 namespace laconic {
 namespace {
@@ -54,32 +54,6 @@ struct Form {
   bool together;  // norm 2
   double clip;    // standard deviations, 0: none
 };
-
-// What is known of a rank's slice.
-struct Spread {
-  kernels::Measures all = {};
-  double sum = 0;
-  std::size_t count = 0;
-};
-
-// At most kBlock entries, in 16 lanes, which are added in order.
-double sum_of_block(std::span<const float> x) {
-  double lanes[16] = {}, sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) lanes[i % 16] += x[i];
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
-
-// So many standard deviations, but no more than the largest magnitude. Entries that are all equal,
-// up to the rounding of double, have no deviation and are not bounded: a tensor of one entry would
-// else never be sent.
-float bound_of(const Spread& x, double deviations) {
-  const double mean = x.sum / static_cast<double>(x.count);
-  const double square = x.all.squares / static_cast<double>(x.count);
-  const double variance = square - mean * mean;
-  if (deviations == 0 || variance <= 0x1p-40 * square) return max_norm(x.all);
-  return std::min(max_norm(x.all), to_norm(deviations * std::sqrt(variance)));
-}
 
 // Reads packed symbols, a multiple of kCell and at most kBlock of them. Whether all are levels.
 bool read_levels(ByteView packed, const Levels& levels, std::span<std::uint32_t> symbols) {
@@ -318,32 +292,29 @@ class GlobalUnit : public Unit {
       const Slice& slice = step.plan.layout[slices[place]];
       sizes[place] = 0;
       if (step.gradient.rests(slice)) continue;
-      const Spread x = spread(step, step.gradient.floats(slice));
-      if (x.count > 0) bounds_[place] = bound_of(x, form_.clip);
-      sizes[place] = x.all.largest >= kernels::kInfinity ? kNan
-                     : form_.together                    ? l2_norm(x.all)
-                                                         : bounds_[place];
+      const kernels::Measures x = measures(step, step.gradient.floats(slice));
+      if (slice.count > 0)
+        bounds_[place] = form_.clip > 0 ? clipped_norm(x, slice.count, form_.clip) : max_norm(x);
+      sizes[place] = x.largest >= kernels::kInfinity ? kNan
+                     : form_.together                ? l2_norm(x)
+                                                     : bounds_[place];
     }
     note_bytes(step, slices.size() * sizeof(float));
     for (const std::size_t i : slices) step.sent[i] += sizeof(float);
   }
 
-  Spread spread(const Step& step, const Floats& x) {
+  kernels::Measures measures(const Step& step, const Floats& x) const {
     const auto blocks = step.scratch.measures.reset((x.size() + kBlock - 1) / kBlock);
-    const auto sums = sums_.reset(blocks.size());
     each_block(x.size(), step.scratch.pool, [&](std::size_t from, std::size_t count) {
       float buffer[kBlock];
       const std::span block(x.load(from, count, buffer), count);
-      const bool squares = form_.together || form_.clip > 0;
-      blocks[from / kBlock] = squares ? kernels::measure_block(block) : largest_of(block);
-      sums[from / kBlock] = form_.clip > 0 ? sum_of_block(block) : 0;
+      blocks[from / kBlock] = form_.clip > 0   ? moments_of(block)
+                              : form_.together ? kernels::measure_block(block)
+                                               : largest_of(block);
     });
-    Spread spread{.count = x.size()};
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      spread.all.join(blocks[i]);
-      spread.sum += sums[i];
-    }
-    return spread;
+    kernels::Measures all;
+    for (const kernels::Measures& block : blocks) all.join(block);
+    return all;
   }
 
   void write(const Step& step) {
@@ -407,7 +378,6 @@ class GlobalUnit : public Unit {
   Phase phase_ = Phase::start;
   Sizes sizes_;
   std::vector<float> bounds_;       // by place: of this rank's entries
-  Array<double> sums_;              // of blocks
   std::span<const float> norms_;    // by place: of all ranks'
   std::vector<std::size_t> begin_;  // by place: its first cell
   LevelSum sum_;

@@ -29,6 +29,7 @@ double sum_of_magnitudes(std::span<const float> x);
 struct Measures {
   std::uint32_t largest = 0;  // as largest_magnitude
   double squares = 0, magnitudes = 0;
+  double sum = 0;           // filled in by those who need it
   float low = 0, high = 0;  // the least and the largest entry
 
   // Extends it by the entries that follow.
@@ -36,6 +37,7 @@ struct Measures {
     largest = std::max(largest, next.largest);
     squares += next.squares;
     magnitudes += next.magnitudes;
+    sum += next.sum;
     low = std::min(low, next.low);
     high = std::max(high, next.high);
   }

@@ -1,10 +1,11 @@
 // terngrad: each entry as -m, 0 or m with m the largest magnitude, at random without bias. Wen et
 // al., TernGrad; D_sta^{inf,1} of Natural Compression.
 //
-// Clipping at so many root mean squares is the paper's option, and biased; other code always clips
-// at 2.5. Here it is off unless asked for.
+// Clipping at so many standard deviations is the paper's option (it takes 2.5), and biased. Here it
+// is off unless asked for.
 #include <algorithm>
 
+#include "laconic/operators/clipping.h"
 #include "laconic/operators/dithering_base.h"
 
 namespace laconic {
@@ -26,14 +27,12 @@ class TernGrad : public LinearDithering {
   }
 
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
-    return clip_ == 0 ? largest_of(x) : kernels::measure_block(x);
+    return clip_ == 0 ? largest_of(x) : moments_of(x);
   }
 
  protected:
   float norm_of(const kernels::Measures& all, std::size_t count) const override {
-    if (clip_ == 0) return max_norm(all);
-    const double mean = all.squares / static_cast<double>(count);
-    return std::min(max_norm(all), to_norm(clip_ * std::sqrt(mean)));
+    return clip_ == 0 ? max_norm(all) : clipped_norm(all, count, clip_);
   }
   const char* name() const override { return "terngrad"; }
 
@@ -50,7 +49,7 @@ const RegisterStage terngrad{{
                     .fallback = "0",
                     .min = 0,
                     .max = 1000,
-                    .help = "clips at so many root mean squares, which is biased; 0: never"}},
+                    .help = "clips at so many standard deviations, which is biased; 0: never"}},
     .bits = "32 + levels with s = 1: at most 8 + 8 ceil(n / 5)",
     .examples = {"terngrad", "terngrad:2.5"},
     .make = [](const Args& args) -> Stage { return std::make_shared<TernGrad>(args); },

@@ -431,6 +431,7 @@ MORE = [
     {"op": "topk:0.05", "memory": "feedback", "delay": 6, "fragments": 3, "outer": "nesterov:0.9,0.7"},
     {"op": "sign", "memory": "feedback", "delay": 6, "fragments": 2, "overlap": 2, "merge": 0.25},
     {"op": "natural", "memory": "diana", "delay": 4, "overlap": 3},
+    {"op": "terngrad:2.5"},
     {"op": "topk:0.1", "mixer": "choco:0.3"},
     {"op": "topk:0.1", "mixer": "choco:0.3,after"},
     {"op": "sign", "mixer": "choco:0.3,fresh"},

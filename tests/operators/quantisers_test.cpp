@@ -74,11 +74,14 @@ Definition qsgd(int s, const std::string& norm = "2") {
 }
 Definition terngrad() { return linear("terngrad", 1, "max"); }
 
-// Entries beyond so many root mean squares are cut there.
+// Entries beyond so many standard deviations are cut there.
 Definition clipped(double clip) {
   return {"terngrad:" + std::to_string(clip), [=](std::span<const float> x) {
-            const double rms = std::sqrt(squared(x) / static_cast<double>(x.size()));
-            const double m = std::min(largest(x), clip * rms);
+            const auto n = static_cast<double>(x.size());
+            double sum = 0, squares = 0;
+            for (const float value : x) sum += value;
+            for (const float value : x) squares += std::pow(value - sum / n, 2);
+            const double m = std::min(largest(x), clip * std::sqrt(squares / n));
             return Reals{-m, 0, m};
           }};
 }
@@ -198,6 +201,21 @@ TEST(Quantisers, EveryDrawFollowsTheDefinition) {
     for (const Values& x : arrays) expect_law(definition, x, 2000);
   for (const double clip : {0.5, 1.0, 2.5})
     for (const Values& x : arrays) expect_law(clipped(clip), x, 2000);
+}
+
+// A mean is no deviation, and equal entries, or one, have none: they are not clipped to nothing.
+TEST(Quantisers, TernGradClipsAtDeviationsFromTheMean) {
+  const Operator op = parse_operator("terngrad:clip=2.5");
+  EXPECT_EQ(through(op, Values{0.3F}), Values{0.3F});
+  EXPECT_EQ(through(op, Values(5000, -0.1F)), Values(5000, -0.1F));
+  Values x = gaussian(5000, 1);
+  for (float& value : x) value += 1;
+  x[7] = 100;
+  double sum = 0, squares = 0;
+  for (const float value : x) sum += value;
+  for (const float value : x) squares += std::pow(value - sum / 5000, 2);
+  EXPECT_NEAR(through(op, x)[7], 2.5 * std::sqrt(squares / 5000), 1e-5);
+  EXPECT_FALSE(op.traits(5000).unbiased);
 }
 
 TEST(Quantisers, NearestRoundingTakesTheNearestLevel) {

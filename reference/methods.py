@@ -7,6 +7,7 @@ follows the library beside it, step by step. What is not independent of the libr
   transport. Their `law` is checked instead: whether it is what the operator may make of this input. Of `randomk`
   and of natural compression on the way to the mean the draws are known here, and nothing is heard;
 - how the exchanges `sparse` and `sharded` cut the model, which the frames' tables say;
+- what a rank owes as bytes, which must be what its draws make of it but where rounding decides;
 - the steps of `dither`, whose squares must add up to what it promises;
 - the sums of levels of the exchange `global`, which must be those of the draws but where rounding decides;
 - the directions PowerSGD and PowerGossip start from, which are draws.
@@ -104,12 +105,12 @@ def on_levels(x, y, levels, norm):
     assert (np.sign(y) * np.sign(x) >= 0).all()
 
 
-def runs(x, y, size, law):
 def clipped(x, deviations):
     """Wen et al., section 3.2; entries that do not differ stay."""
     return np.clip(x, -deviations * x.std(), deviations * x.std()) if x.std() else x
 
 
+def runs(x, y, size, law):
     for first in range(0, x.size, size):
         law(x[first : first + size], y[first : first + size])
 
@@ -184,8 +185,8 @@ def operator(spec):
         "bucket:512+dithering:4": (None, lambda x, y: runs(x, y, 512, lambda a, b: natural_dithering(a, b, 4))),
         "dithering:9": (None, lambda x, y: natural_dithering(x, y, 9)),
         "bucket:512+terngrad": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 1))),
-        "bucket:512+qsgd:4,max": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 4))),
         "terngrad:2.5": (None, lambda x, y: uniform_levels(clipped(x, 2.5), y, 1)),
+        "bucket:512+qsgd:4,max": (None, lambda x, y: runs(x, y, 512, lambda a, b: uniform_levels(a, b, 4))),
         "qsgd:16,max": (None, lambda x, y: uniform_levels(x, y, 16)),
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
         "dither": (Dither(1 / 8), nothing),
@@ -223,12 +224,16 @@ class Drawn:
 
     def words(self, key, count):
         """32 bits for each of these places, which are below 2^32."""
-        high = laconic_reference.fork(key, 0)
-        word0, word1 = np.uint32(high & 0xFFFFFFFF), np.uint32(high >> 32)
-        h = np.arange(self.first, self.first + count, dtype=np.uint32) + word0
-        h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D) ^ word1
-        h = (h ^ h >> np.uint32(15)) * np.uint32(0x846CA68B)
-        return h ^ h >> np.uint32(16)
+        places = np.arange(self.first, self.first + count, dtype=np.uint32)
+        return mixed(laconic_reference.fork(key, 0), places)
+
+
+def mixed(key, places):
+    word0, word1 = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32)
+    h = places + word0
+    h = (h ^ h >> np.uint32(16)) * np.uint32(0x7FEB352D) ^ word1
+    h = (h ^ h >> np.uint32(15)) * np.uint32(0x846CA68B)
+    return h ^ h >> np.uint32(16)
 
 
 class Randomk(Drawn):
@@ -308,6 +313,24 @@ class Feedback(NoMemory):
 
     def after(self, a, c):
         self.e = a - c
+
+
+class Bytes(Feedback):
+    """What is owed as whole numbers up to 127 of steps, powers of two for every 64 entries, rounded at random."""
+
+    def round(self, seed, step, rank, first, kept):
+        """`kept` is what the library has: of an entry so close to the bound of two that float32 decides, that counts."""
+        r = laconic_reference
+        own = r.fork(r.fork(r.fork(r.mix(seed + r.G), step), 3), rank)
+        for at in range(0, self.e.size, 64):
+            e, mine = self.e[at : at + 64], kept[at : at + 64]
+            if not e.any():
+                continue
+            unit = 2.0 ** math.ceil(math.log2(np.abs(e).max() / 127))
+            draws = (mixed(r.fork(own, first + at), np.arange(e.size, dtype=np.uint32)) >> np.uint32(9)) / 2.0**23
+            low, high = (np.floor(e / unit + draws + slack) for slack in (-2e-4, 2e-4))
+            assert ((low == high) | (mine == low * unit) | (mine == high * unit)).all()
+            self.e[at : at + 64] = np.where(low == high, low * unit, mine)
 
 
 class Dgc(NoMemory):
@@ -408,8 +431,10 @@ def memory(spec, count, op=None):
         return Diana(count, min(float(rest or 1), 1 / (1 + omega(op, count))))
     first = rest.split(",")[0]
     first = first.removeprefix("momentum=")
-    numbers = [float(first)] if first and "=" not in first else []
+    numbers = [float(first)] if first and "=" not in first and first != "8bit" else []
     kinds = {"feedback": Feedback, "dgc": Dgc, "gmc": Gmc, "ef21": Ef21, "econtrol": EControl}
+    if name == "feedback" and "8bit" in rest:
+        return Bytes(count, *numbers)
     return NoMemory() if name == "none" else kinds[name](count, *numbers)
 
 
@@ -477,6 +502,8 @@ class Averaging:
                 x = m.before(g[a:b], {**told, "w": told["w"][a:b]})
                 c = self.up_leg(spec, x, step, rank, a, b, heard)
                 m.after(x, c)
+                if isinstance(m, Bytes):
+                    m.round(self.seed, step, rank, a, heard.owed(rank)[a:b])
                 total[a:b] += m.part(c)
         if self.down:  # sums travel back (Horvath et al., algorithm 1)
             for m, (a, b) in zip(self.down, self.slices):

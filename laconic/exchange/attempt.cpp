@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMostFlying = 4;     // units under way before decoding comes first
 constexpr std::size_t kBlocksAtOnce = 16;  // of one thread
+constexpr std::uint64_t kOfMemories = 3;   // beside those of make_keys, which operators draw from
 
 std::span<const std::uint8_t> bytes_of(std::span<const float> values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
@@ -47,6 +48,7 @@ void Attempt::begin(const StepInfo& info, std::span<const std::size_t> tensors,
   info_ = info;
   take_lane();
   info_.ranks = common_.ranks;
+  info_.draws = Key(common_.setup.seed).fork(info.step).fork(kOfMemories).fork(common_.me);
   info_.slot = slot_;
   before_ = before;
   stats_ = {};

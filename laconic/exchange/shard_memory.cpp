@@ -35,8 +35,8 @@ class ShardMemory : public Memory {
     memory_ = make_memory(spec, shard, plan);
   }
 
-  void begin(const StepInfo& info) override { memory_->begin(info); }
-  void turn(const StepInfo& info) override { memory_->turn(info); }
+  void begin(const StepInfo& info) override { memory_->begin(apart(info)); }
+  void turn(const StepInfo& info) override { memory_->turn(apart(info)); }
   Source source(const Slice& slice, const Floats& gradient) override {
     return memory_->source(moved(slice), gradient);
   }
@@ -79,6 +79,12 @@ class ShardMemory : public Memory {
   struct Run {
     std::size_t first, place;  // in the model, in the shard
   };
+
+  // Its entries have the positions of others in the model, which this rank's own memory draws at.
+  static StepInfo apart(StepInfo info) {
+    info.draws = info.draws.fork(0);
+    return info;
+  }
 
   // Of a stretch, in the shard's own state: its number.
   static std::string name_of(std::size_t stretch) { return std::to_string(stretch); }

@@ -8,15 +8,26 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/half.h"
+#include "laconic/kernels/rounded.h"
 
 namespace laconic {
 namespace {
+
+bool is_float32(const Piece& piece) { return !piece.exponents && piece.dtype == Dtype::float32; }
 
 std::uint8_t* at(const Piece& piece, std::size_t offset) {
   return static_cast<std::uint8_t*>(piece.data) + offset * dtype_size(piece.dtype);
 }
 
+void read_bytes(const Piece& piece, std::size_t offset, std::size_t count, float* to) {
+  const std::size_t inside = piece.inside + offset;
+  kernels::bytes_to_floats(static_cast<const std::int8_t*>(piece.data) + offset,
+                           piece.exponents + inside / kernels::kRounded, inside % kernels::kRounded,
+                           {to, count});
+}
+
 void read(const Piece& piece, std::size_t offset, std::size_t count, float* to) {
+  if (piece.exponents) return read_bytes(piece, offset, count, to);
   const std::uint8_t* from = at(piece, offset);
   if (piece.dtype == Dtype::float32)
     std::memcpy(to, from, count * sizeof(float));
@@ -51,8 +62,7 @@ Floats::Floats(std::span<const Piece> pieces) : many_(pieces) {
 
 float* Floats::array() const {
   const auto all = pieces();
-  return all.size() == 1 && all[0].dtype == Dtype::float32 ? static_cast<float*>(all[0].data)
-                                                           : nullptr;
+  return all.size() == 1 && is_float32(all[0]) ? static_cast<float*>(all[0].data) : nullptr;
 }
 
 // Calls use(piece, offset in it, entries done, entries) for the part of every piece that counts.
@@ -75,8 +85,7 @@ void Floats::each(std::size_t from, std::size_t count, Use use) const {
 float* Floats::place(std::size_t from, std::size_t count, float* buffer) const {
   float* found = buffer;
   each(from, count, [&](const Piece& piece, std::size_t offset, std::size_t, std::size_t part) {
-    if (part == count && piece.dtype == Dtype::float32)
-      found = static_cast<float*>(piece.data) + offset;
+    if (part == count && is_float32(piece)) found = static_cast<float*>(piece.data) + offset;
   });
   return found;
 }

@@ -1,7 +1,9 @@
-// Floats of one slice, wherever they lie: in one array or several, float32, bfloat16 or float16.
+// Floats of one slice, wherever they lie: in one array or several, float32, bfloat16 or float16, or
+// as bytes that may be read.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "laconic/base/dtype.h"
@@ -16,6 +18,10 @@ struct Piece {
   std::size_t count = 0;
   void* data = nullptr;
   Dtype dtype = Dtype::float32;
+  // Of bytes (kernels/rounded.h), which are only read: the exponent of the first one's group, in
+  // which it has the number `inside`.
+  const std::uint8_t* exponents = nullptr;
+  std::size_t inside = 0;
 };
 
 // A view: what it shows must outlive it, and so must the list of pieces. Cheap to copy.

@@ -4,7 +4,8 @@
 //
 // The last is momentum factor masking: what was sent must not be pushed further by old gradients.
 // The optimiser's own momentum must be 0. Invariant: everything sent plus v is the sum of u over
-// all steps, each u taken before masking; with store=bf16 up to the rounding of each step's v.
+// all steps, each u taken before masking; with store=bf16 or 8bit up to the rounding of each step's
+// v. u is float32 always.
 //
 // When the number of ranks changes v is a debt, whose sum stays; u is an average over a rank's own
 // gradients, so each rank goes on from the mean of all: momentum has then the size that one rank's
@@ -32,6 +33,7 @@ class Dgc : public Memory {
   void begin(const StepInfo& info) override {
     ranks_ = static_cast<double>(info.ranks);
     scale_ = info.scale;
+    draws_ = info.draws;
     clipped_ = 1;
   }
 
@@ -57,7 +59,7 @@ class Dgc : public Memory {
     }
     return {.fresh = next,
             .kept = v_.kept(slice),
-            .left = v_.next(slice),
+            .left = v_.next(slice, draws_),
             .a = scale_,
             .b = scale_,
             .c = 1 / scale_};
@@ -90,6 +92,7 @@ class Dgc : public Memory {
   bool masking_;
   double ranks_ = 1;
   float scale_ = 1, clipped_ = 1;
+  Key draws_;
   Store u_, v_;
 };
 
@@ -115,7 +118,7 @@ const RegisterMemory dgc{{
                     .choices = {"on", "off"},
                     .help = "momentum is set to 0 where something was sent"},
                    Store::parameter()},
-    .examples = {"dgc", "dgc:0.5,clip=2", "dgc:off", "dgc:bf16"},
+    .examples = {"dgc", "dgc:0.5,clip=2", "dgc:off", "dgc:bf16", "dgc:8bit"},
     .roles = {{"dgc", Kept::sum}, {"dgc.momentum", Kept::mean}},
     .wants_contraction = true,
     .carries_momentum = true,

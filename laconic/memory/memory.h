@@ -32,8 +32,10 @@ struct StepInfo {
   // On all ranks: floats go as they are, and with them all that is owed; nothing is owed after it.
   // Nothing rests in such a step. For all tensors only.
   bool plain = false;
-  // Filled in by the aggregator: how many take part, and the step's slices and operators.
+  // Filled in by the aggregator: how many take part, the step's slices and operators, and what a
+  // memory draws from: a key of this step and rank.
   std::size_t ranks = 1;
+  Key draws = Key();
   const Plan* plan = nullptr;
   std::size_t slot = 0;  // no two steps that are open at the same time have the same
 };

@@ -123,8 +123,8 @@ class Posted(Wires):
 class Heard:
     """What crossed the wires in one step."""
 
-    def __init__(self, sent):
-        self.sent = sent
+    def __init__(self, sent, ranks=()):
+        self.sent, self.ranks = sent, ranks
 
     def frames(self, rank):
         """Of a rank, in the order sent, and to whom each went."""
@@ -146,6 +146,11 @@ class Heard:
 
     def sums(self, rank):
         return [(frame, to) for frame, to in self.frames(rank)[-1:] if len(to) == len(self.sent) - 1]
+
+    def owed(self, rank):
+        """What is kept of the gradients of a rank."""
+        arrays = [self.ranks[rank].array(f"feedback/{name}", math.prod(shape)) for name, shape in SHAPES.items()]
+        return np.concatenate(arrays)
 
     def steps(self, rank):
         """Of `dither`, by entry."""
@@ -392,7 +397,7 @@ def follow(text, ranks, lr=0.05, reference=None):
                 for rank in range(ranks):
                     wires.sent[rank] = []
             together([lambda one=one: one.step(step, lr) for one in all_ranks])
-            reference.step(gradient, lr, step, Heard(wires.sent))
+            reference.step(gradient, lr, step, Heard(wires.sent, all_ranks))
             apart = distance([one.x for one in all_ranks], reference.x)
             if rounded:
                 rounded.step(gradient, lr, step, None)
@@ -415,6 +420,8 @@ def test_the_two_do_not_agree_by_accident():
 # What no built-in recipe has.
 MORE = [
     {"op": "topk:0.05", "memory": "dgc:0.5"},
+    {"op": "topk:0.05", "memory": "feedback:8bit"},
+    {"op": "sign", "memory": "feedback:0.95,8bit"},
     {"op": "stc:0.05", "memory": "feedback:0.9", "exchange": "server", "down": "topk:0.1", "down_memory": "feedback"},
     {"op": "topk:0.05", "memory": "ef21"},
     {"op": "sign", "memory": "ef21:momentum=0.1"},
@@ -424,6 +431,7 @@ MORE = [
     {"op": "randomk:0.2", "exchange": "summed"},
     {"op": "randomk:0.2,own"},
     {"op": "natural", "draws": "own"},
+    {"op": "terngrad:2.5"},
     {"exchange": "powersgd:1"},
     {"exchange": "global:100,2", "draws": "own"},
     {"exchange": "arc:0.2,sketch=2"},
@@ -431,7 +439,6 @@ MORE = [
     {"op": "topk:0.05", "memory": "feedback", "delay": 6, "fragments": 3, "outer": "nesterov:0.9,0.7"},
     {"op": "sign", "memory": "feedback", "delay": 6, "fragments": 2, "overlap": 2, "merge": 0.25},
     {"op": "natural", "memory": "diana", "delay": 4, "overlap": 3},
-    {"op": "terngrad:2.5"},
     {"op": "topk:0.1", "mixer": "choco:0.3"},
     {"op": "topk:0.1", "mixer": "choco:0.3,after"},
     {"op": "sign", "mixer": "choco:0.3,fresh"},

@@ -15,6 +15,7 @@ struct Bench {
   Scratch scratch;
   Decoder decoder;
   float lr = 0.5F;
+  std::uint64_t seed = 1;
   std::vector<float> parameters = gaussian(kCount, 1, 77), momentum = gaussian(kCount, 1, 78);
   std::vector<float> offered, sent, mean;  // of the last step
   std::vector<std::uint8_t> bytes;         // likewise
@@ -31,6 +32,7 @@ struct Bench {
                         .parameters = parameters,
                         .momentum = momentum,
                         .ranks = 4,
+                        .draws = Key(seed).fork(step),
                         .plan = &plan};
     offered.clear();
     bytes.clear();
@@ -239,9 +241,10 @@ TEST(Memory, UnknownNamesListTheKnown) {
             "no memory 'feedbak'; known: " + join(names, " "));
   EXPECT_EQ(message_of<UsageError>([] { Bench("none+none", "natural"); }),
             "a memory is one word, not 'none+none'");
-  EXPECT_EQ(message_of<UsageError>([] { Bench("feedback:2", "natural"); }),
-            "feedback: '2' is not allowed; allowed: decay = 0 to 1, store = fp32 | bf16, units = "
-            "gradient | step, masking = off | on");
+  EXPECT_EQ(
+      message_of<UsageError>([] { Bench("feedback:2", "natural"); }),
+      "feedback: '2' is not allowed; allowed: decay = 0 to 1, store = fp32 | bf16 | 8bit, units = "
+      "gradient | step, masking = off | on");
 }
 
 TEST(None, RemembersNothing) {
@@ -334,6 +337,92 @@ TEST(Feedback, Bfloat16RoundsToNearestEven) {
   EXPECT_EQ(owed[1], 1 + 0x1p-6F);
   EXPECT_EQ(owed[2], 1 + 0x1p-7F);
   EXPECT_EQ(owed[3], 1);
+}
+
+// The largest of each entry's group of 64 neighbours in its tensor.
+std::vector<double> largest_around(std::span<const float> x) {
+  std::vector<double> largest(kCount);
+  std::size_t begin = 0;
+  for (const Tensor& tensor : kModel) {
+    for (std::size_t from = 0; from < tensor.count(); from += 64) {
+      const std::size_t count = std::min<std::size_t>(64, tensor.count() - from);
+      double most = 0;
+      for (const float value : x.subspan(begin + from, count))
+        most = std::max(most, std::abs(double{value}));
+      std::fill_n(largest.begin() + static_cast<std::ptrdiff_t>(begin + from), count, most);
+    }
+    begin += tensor.count();
+  }
+  return largest;
+}
+
+// In no step is more than 1/63.5 of the largest neighbour lost or made up, and over draws nothing.
+TEST(Feedback, BytesLoseNothingInTheMean) {
+  constexpr std::uint64_t kRuns = 400, kSteps = 12;
+  for (const char* op : {"natural:nearest", "topk:0.1"}) {
+    SCOPED_TRACE(op);
+    std::vector<double> mean(kCount), squares(kCount);
+    double all = 0, all_squares = 0;
+    for (std::uint64_t run = 0; run < kRuns; ++run) {
+      Bench bench("feedback:8bit", op);
+      bench.seed = run;
+      std::vector<double> sum(kCount), bound(kCount);
+      for (std::uint64_t step = 0; step < kSteps; ++step) {
+        const auto gradient = gaussian(kCount, 1, step);
+        bench.step(gradient, step);
+        const auto owed = bench.kept("feedback");
+        std::vector<float> left(kCount);
+        for (std::size_t i = 0; i < kCount; ++i) left[i] = bench.offered[i] - bench.sent[i];
+        const auto largest = largest_around(left);
+        for (std::size_t i = 0; i < kCount; ++i) {
+          sum[i] += gradient[i];
+          bound[i] += largest[i] / 63.5 * (1 + 1e-5) + 1e-6;
+          ASSERT_NEAR(bench.delivered[i] + owed[i], sum[i], bound[i]) << i;
+        }
+      }
+      const auto owed = bench.kept("feedback");
+      double error = 0;
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const double lost = bench.delivered[i] + owed[i] - sum[i];
+        mean[i] += lost / kRuns;
+        squares[i] += lost * lost / kRuns;
+        error += lost;
+      }
+      all += error / kRuns;
+      all_squares += error * error / kRuns;
+    }
+    for (std::size_t i = 0; i < kCount; ++i)
+      EXPECT_NEAR(mean[i], 0, 6 * std::sqrt(squares[i] / kRuns) + 1e-6) << i;
+    EXPECT_GT(all_squares, 0);
+    EXPECT_NEAR(all, 0, 6 * std::sqrt(all_squares / kRuns) + 1e-4) << "of all entries together";
+  }
+}
+
+// Slices that begin anywhere, steps that came to nothing before, other draws: what is kept as bytes
+// is a function of what was left, the step and the position.
+TEST(Feedback, BytesDoNotDependOnHowTheModelIsCut) {
+  std::vector<std::vector<std::uint8_t>> states;
+  for (const char* layout : {"tensor", "whole", "split:13", "split:100", "split:1", "fused:100"}) {
+    Bench bench("feedback:8bit", "natural", layout);
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      bench.run(gaussian(kCount, 50, 100 + step), step);  // is not committed
+      bench.step(gaussian(kCount, 1, step), step);
+    }
+    states.push_back(bytes_of(*bench.memory));
+    EXPECT_EQ(states.back(), states.front()) << layout;
+  }
+}
+
+TEST(Feedback, BytesGoOnFromAStateOfFloatsAndBack) {
+  Bench floats("feedback", "topk:0.1"), bytes("feedback:8bit", "topk:0.1");
+  floats.step(gaussian(kCount, 1, 1), 0);
+  bytes.memory->load(floats.memory->save());
+  const auto owed = floats.kept("feedback"), rounded = bytes.kept("feedback");
+  const auto largest = largest_around(owed);
+  for (std::size_t i = 0; i < kCount; ++i)
+    EXPECT_NEAR(rounded[i], owed[i], largest[i] / 63.5 + 1e-30) << i;
+  floats.memory->load(bytes.memory->save());
+  EXPECT_EQ(floats.kept("feedback"), rounded);
 }
 
 TEST(Feedback, UnitsDifferOnlyWhenTheLearningRateChanges) {

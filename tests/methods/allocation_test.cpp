@@ -50,5 +50,15 @@ TEST(Allocation, SteadyStateTakesNothingInAnyRecipe) {
   for (const Recipe& recipe : recipes()) EXPECT_EQ(allocations_of(recipe), 0U) << recipe.name;
 }
 
+// Of bytes one slice is float32 at a time, and groups that slices share wait in places of their
+// own.
+TEST(Allocation, NeitherDoResidualsThatAreKeptAsBytes) {
+  for (const char* layout : {"tensor", "whole", "split:1000"})
+    for (const char* memory : {"feedback:8bit", "dgc:0.5,8bit"})
+      for (const char* op : {"natural", "topk:0.01"})
+        EXPECT_EQ(allocations_of({.name = "x", .op = op, .memory = memory, .layout = layout}), 0U)
+            << layout << " " << memory << " " << op;
+}
+
 }  // namespace
 }  // namespace laconic::testing

@@ -15,6 +15,8 @@ namespace laconic::kernels::HWY_NAMESPACE {
 
 using Codes = hn::Rebind<std::int8_t, U32>;
 
+constexpr std::uint32_t kLargestStep = 249;  // 64 times that would be Inf
+
 // The exponent field of the step: 127 steps are 1.984375 * 2^6 of them.
 HWY_INLINE std::uint32_t step_of(std::uint32_t largest) {
   if (largest == 0 || largest >= 0x7f800000U) return 0;
@@ -51,6 +53,9 @@ void round_run(const float* x, std::size_t groups, Key own, std::uint64_t first,
       const Ints draw = hn::BitCast(di, hn::ShiftRight<9>(draws.next()));
       hn::StoreU(hn::DemoteTo(Codes(), hn::ShiftRight<23>(hn::Add(whole, draw))), Codes(), to + i);
     }
+    if (step == kLargestStep)
+      for (std::size_t i = 0; i < kRounded; ++i)
+        to[i] = std::clamp(to[i], std::int8_t{-63}, std::int8_t{63});
   }
 }
 

@@ -44,8 +44,9 @@ Rounded plain(std::span<const float> x, Key own, std::uint64_t first) {
       const float scaled = group[i] * static_cast<float>(std::ldexp(1, -power)) * 0x1p23F;
       const auto draw = static_cast<std::int64_t>(
           Key::mix32(static_cast<std::uint32_t>(i), key.word0(), key.word1()) >> 9);
-      result.codes[from + i] =
-          static_cast<std::int8_t>((static_cast<std::int64_t>(scaled) + draw) >> 23);
+      const std::int64_t most = power == 122 ? 63 : 127;
+      result.codes[from + i] = static_cast<std::int8_t>(
+          std::clamp((static_cast<std::int64_t>(scaled) + draw) >> 23, -most, most));
     }
   }
   return result;

@@ -149,9 +149,11 @@ class LocalSteps : public Method {
     const auto values = under_way ? tensors_among(kParameters, model_, saved.own) : common;
     std::vector<float> input;
     auto flight = load_flight(saved.own, input);
+    OuterOptimizer outer = outer_;
+    outer.load(take_under(kOuter, saved.common));
     if (flight_) drop_flight();
-    outer_.load(take_under(kOuter, saved.common));
-    aggregator_->load(take_under(kExchange, saved.own));
+    aggregator_->load(take_under(kExchange, saved.own));  // the last that can fail
+    outer_ = std::move(outer);
     std::ranges::copy(values, parameters.begin());
     common_ = std::move(common);
     under_way_ = under_way;

@@ -301,6 +301,39 @@ TEST(Methods, StatesOfOtherMethodsAreRefused) {
   }));
 }
 
+// Whatever part of a state is wrong, the method is afterwards as it was before.
+TEST(LocalSteps, AStateThatIsRefusedChangesNothing) {
+  const Recipe recipe{
+      .name = "x", .op = "topk:0.1", .memory = "feedback", .delay = 2, .outer = "nesterov:0.9,0.7"};
+  const Course course{.recipe = recipe};
+  expect_no_errors(on_ranks(2, [&](Transport& transport) {
+    const auto after = [&](std::uint64_t steps, std::vector<float>& x) {
+      auto method = method_of(course, x, transport);
+      Sgd sgd;
+      for (std::uint64_t t = 0; t < steps; ++t) {
+        auto g = gradient_of(transport.rank(), t);
+        step(*method, sgd, x, g, {.step = t, .lr = course.lr});
+      }
+      return method;
+    };
+    std::vector<float> x = gaussian(kCount), y = x;
+    const auto from = after(6, x), to = after(3, y);
+    const Saved right = from->save(x), before = to->save(y);
+    const std::vector<float> model = y;
+    for (const auto part : {&Saved::common, &Saved::own})
+      for (const auto& [name, values] : right.*part) {
+        Saved wrong = right;
+        (wrong.*part).erase(name);
+        EXPECT_THROW(to->load(wrong, y), DataError) << name;
+        EXPECT_EQ(to->save(y).common, before.common) << name;
+        EXPECT_EQ(to->save(y).own, before.own) << name;
+        EXPECT_EQ(y, model) << name;
+      }
+    to->load(right, y);
+    EXPECT_EQ(to->save(y).common, right.common);
+  }));
+}
+
 // NaN in one rank's gradient: no update by any where gradients are averaged, by that rank alone
 // where they are not; the model stays finite either way.
 TEST(Methods, GradientsThatAreNotFiniteChangeNothing) {

@@ -50,7 +50,8 @@ class Decentralised : public Method {
     StepInfo info = given;
     info.step = given.step / delay_;  // rounds are counted
     info.parameters = x;
-    const StepStats stats = mixer_->mix(x, info);
+    StepStats stats = mixer_->mix(x, info);
+    stats.dense_bytes *= delay_;  // models would have gone to as many neighbours in every step
     mixed_finite_ = stats.finite;
     return stats;
   }

@@ -420,6 +420,28 @@ TEST(Decentralised, IsMixingAndTheRanksOwnStep) {
   expect_near(mean, synchronous(course, 4), 1e-5);
 }
 
+// What a dense exchange would have sent counts in every step, also in those without a round.
+TEST(Decentralised, DenseBytesCountEveryStepOfADelay) {
+  for (const std::uint64_t delay : {1, 3}) {
+    const Course course{
+        .recipe = {.name = "x", .delay = delay, .mixer = "noloco", .topology = "pairs"}};
+    expect_no_errors(on_ranks(4, [&](Transport& transport) {
+      std::vector<float> x = gaussian(kCount);
+      const auto method = method_of(course, x, transport);
+      Sgd sgd;
+      std::uint64_t dense = 0, payload = 0;
+      for (std::uint64_t t = 0; t < 6; ++t) {
+        auto g = gradient_of(transport.rank(), t);
+        const Stepped stats = step(*method, sgd, x, g, {.step = t, .lr = course.lr});
+        dense += stats.before.dense_bytes + stats.after.dense_bytes;
+        payload += stats.before.payload_bytes + stats.after.payload_bytes;
+      }
+      EXPECT_EQ(dense, 6 * 4 * kCount);  // one partner each
+      EXPECT_EQ(payload * delay, dense);
+    }));
+  }
+}
+
 TEST(Methods, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_EQ(message_of<UsageError>([] { require_one_momentum(find_recipe("dgc"), true); }),
             "memory 'dgc:0.5' carries the momentum itself; allowed: optimiser sgd with momentum 0");

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/methods/fragments.h"
 
 namespace laconic {
 namespace {
@@ -22,8 +23,25 @@ Plan way_back_of(const Recipe& recipe, const Model& model) {
   return make_plan(back, model);
 }
 
-// A round of local steps hands over everything at once, after the backward pass.
-std::vector<UnitSlices> one_unit(const Plan& plan) { return {{0, all_slices(plan)}}; }
+// What is handed over in one exchange, and the units that it makes.
+using Exchanged = std::vector<UnitSlices>;
+
+// A round of local steps hands over everything at once, after the backward pass, or fragments in
+// turn: each is an exchange of its own.
+std::vector<Exchanged> exchanges_of(const Recipe& recipe, const Model& model, const Plan& plan,
+                                    std::size_t bucket_bytes) {
+  if (!takes_local_steps(recipe)) return {units_of(model, plan, bucket_bytes)};
+  const Places places(model);
+  std::vector<Exchanged> rounds;
+  for (const auto& tensors : fragments_of(recipe, model)) {
+    UnitSlices unit;
+    for (const std::size_t i : all_slices(plan))
+      if (std::ranges::binary_search(tensors, places.tensor_at(plan.layout[i].offset)))
+        unit.slices.push_back(i);
+    rounds.push_back({unit});
+  }
+  return rounds;
+}
 
 double mean_degree(const Recipe& recipe, int workers) {
   if (recipe.topology == "ring") return std::min(2, workers - 1);
@@ -61,31 +79,34 @@ void foresee_average(const Situation& situation, Forecast& forecast) {
       situation.workers, situation.samples.gradients[0], !local, recipe.memory);
   const auto foresight = foresee(recipe.exchange, rehearsal);
   const double backward = local ? 0 : kBackwardShare * situation.compute_seconds;
-  std::vector<TimedUnit> units;
+  // A round that is under way for some steps has these to hide behind.
+  const double hidden = backward + static_cast<double>(recipe.overlap) * situation.compute_seconds;
   const auto others = static_cast<double>(situation.workers) - 1;
-  forecast.bytes = static_cast<double>(vote_bytes()) * others;
-  forecast.messages = others;
   const Plan& plan = foresight->plan();
-  for (const UnitSlices& of_unit :
-       local ? one_unit(plan) : units_of(model, plan, situation.bucket_bytes)) {
-    units.push_back({.ready = backward * of_unit.ready,
-                     .entries = static_cast<double>(entries_of(plan, of_unit.slices)),
-                     .unit = foresight->unit(of_unit.slices)});
-    for (const ForeseenLeg& leg : units.back().unit.legs) {
-      forecast.bytes += static_cast<double>(leg.sent);
-      forecast.messages += static_cast<double>(leg.messages);
-    }
-  }
   const Rates rates = measure_rates(recipe, situation.samples, situation.repeats);
-  const StepTimes times =
-      time_step(units, link_of(situation), rates, situation.workers, foresight->framed(),
-                shares_of(situation.workers, situation.cores));
-  const auto delay = static_cast<double>(recipe.delay);
-  forecast.bytes /= delay;
-  forecast.messages /= delay;
-  forecast.kernel_seconds = times.kernels / delay;
-  forecast.link_seconds = times.on_link / delay;
-  forecast.exposed_seconds = std::max(0.0, times.seconds - backward) / delay;
+  for (const Exchanged& exchanged : exchanges_of(recipe, model, plan, situation.bucket_bytes)) {
+    std::vector<TimedUnit> units;
+    forecast.bytes += static_cast<double>(vote_bytes()) * others;
+    forecast.messages += others;
+    for (const UnitSlices& of_unit : exchanged) {
+      units.push_back({.ready = backward * of_unit.ready,
+                       .entries = static_cast<double>(entries_of(plan, of_unit.slices)),
+                       .unit = foresight->unit(of_unit.slices)});
+      for (const ForeseenLeg& leg : units.back().unit.legs) {
+        forecast.bytes += static_cast<double>(leg.sent);
+        forecast.messages += static_cast<double>(leg.messages);
+      }
+    }
+    const StepTimes times =
+        time_step(units, link_of(situation), rates, situation.workers, foresight->framed(),
+                  shares_of(situation.workers, situation.cores));
+    forecast.kernel_seconds += times.kernels;
+    forecast.link_seconds += times.on_link;
+    forecast.exposed_seconds += std::max(0.0, times.seconds - hidden);
+  }
+  for (double* whole : {&forecast.bytes, &forecast.messages, &forecast.kernel_seconds,
+                        &forecast.link_seconds, &forecast.exposed_seconds})
+    *whole /= static_cast<double>(recipe.delay);
   forecast.error = measure_error(recipe, situation.samples);
 }
 

@@ -1,5 +1,6 @@
 // What is foreseen is what the engine sends: bytes and messages of rank 0, for every exchange and
 // recipe, against real steps on threads.
+#include "laconic/methods/fragments.h"
 #include "laconic/planner/forecast.h"
 #include "tests/ranks.h"
 
@@ -38,7 +39,7 @@ Situation situation_of(int workers) {
 }
 
 // One step after any warm-up in which every rank has the same gradient, in the buckets of a
-// backward pass.
+// backward pass; of local steps a round of each fragment.
 StepStats real_step(const Recipe& given, const Situation& situation) {
   StepStats of_first;
   Recipe recipe = given;
@@ -57,7 +58,17 @@ StepStats real_step(const Recipe& given, const Situation& situation) {
         .step = kForeseenStep, .lr = 0.1F, .parameters = parameters, .momentum = momentum};
     StepStats stats;
     if (takes_local_steps(recipe)) {
-      stats = aggregator->average(gradient, info);
+      const Places places(kModel);
+      for (const auto& tensors : fragments_of(recipe, kModel)) {
+        std::vector<void*> data;
+        for (const std::size_t t : tensors) data.push_back(gradient.data() + places.begin(t));
+        auto round = aggregator->begin(info, tensors);
+        round.submit({.tensors = tensors, .data = data});
+        const StepStats of_round = round.finish();
+        round.commit();
+        stats.traffic_bytes += of_round.traffic_bytes;
+        stats.messages += of_round.messages;
+      }
     } else {
       aggregator->begin(info);
       std::size_t end = gradient.size();

@@ -129,14 +129,18 @@ Args::Args(std::string_view stage, const std::vector<Parameter>& parameters,
     const bool bare = equals == std::string_view::npos;
     const auto key = bare ? std::string_view() : part.substr(0, equals);
     const auto value = bare ? part : part.substr(equals + 1);
-    bool known = false, placed = false;
+    bool known = false, placed = false, refused = false;
     for (const auto& parameter : parameters) {
       if (bare ? values_.contains(parameter.name) : parameter.name != key) continue;
+      if (refused && !parameter.is_word()) continue;
       known = true;
       if (values_.contains(parameter.name))
         throw UsageError(name + ": " + parameter.name + " is given twice");
       const auto accepted = accept(parameter, value);
-      if (!accepted) continue;
+      if (!accepted) {
+        refused |= !parameter.is_word();  // 'arc:2' is no sketch but a density that cannot be
+        continue;
+      }
       values_[parameter.name] = *accepted;
       placed = true;
       break;

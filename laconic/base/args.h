@@ -36,8 +36,9 @@ struct StageText {
 std::vector<StageText> split_chain(std::string_view spec);
 
 // The arguments of one stage, checked against its parameters. A bare value goes to the first
-// parameter not yet set that accepts it, so "natural:nearest" needs no key. Throws UsageError
-// naming the value and what is allowed.
+// parameter not yet set that accepts it, so "natural:nearest" needs no key; a number that the first
+// number not yet set refuses goes to no other. Throws UsageError naming the value and what is
+// allowed.
 class Args {
  public:
   Args(std::string_view stage, const std::vector<Parameter>& parameters, std::string_view text);

@@ -84,5 +84,21 @@ TEST(Args, NumbersHaveRangesUnitsAndOneSpelling) {
     EXPECT_THROW(Args("topk", kNumbers, text), UsageError) << text;
 }
 
+// As in arc:2, which is no sketch of two columns.
+TEST(Args, ABareNumberThatTheFirstRefusesGoesToNoOther) {
+  const std::vector<Parameter> parameters = {
+      {.name = "density", .fallback = "0.01", .min = 0, .max = 1},
+      {.name = "norm", .fallback = "max", .choices = {"max", "2"}},
+      {.name = "sketch", .fallback = "4", .min = 1, .max = 64, .whole = true}};
+  const auto read = [&](const char* text) { return Args("arc", parameters, text).canonical(); };
+  EXPECT_EQ(message_of<UsageError>([&] { read("8"); }),
+            "arc: '8' is not allowed; allowed: density = 0 to 1, norm = max | 2, sketch = 1 to 64, "
+            "whole");
+  EXPECT_EQ(read("0.2,8"), "arc:0.2,sketch=8");
+  EXPECT_EQ(read("sketch=8"), "arc:sketch=8");
+  EXPECT_EQ(read("2"), "arc:2") << "a word";
+  EXPECT_EQ(read("max,0.5,7"), "arc:0.5,sketch=7");
+}
+
 }  // namespace
 }  // namespace laconic::testing

@@ -173,10 +173,7 @@ bool Attempt::fly() {
   bool any = false;
   for (std::size_t i = 0; i < formed_; ++i)
     if (flights_[i]->state == State::flying && test(flights_[i]->transfer)) {
-      if (--under_way_ == 0) {
-        landed_ = Clock::now();
-        measures_.wire += std::chrono::duration<float>(landed_ - under_way_since_).count();
-      }
+      wire_.land(since_begin_.time());
       advance(i);
       any = true;
     }
@@ -211,6 +208,8 @@ void Attempt::advance(std::size_t number) {
       return;
     }
     const Tag tag{number_, static_cast<std::uint32_t>(number), flight.leg++};
+    const std::uint64_t sent = common_.transport.bytes_sent();
+    const double now = since_begin_.time();
     flight.transfer.operation = "average of gradients";
     flight.transfer.due = due();
     if (move == Move::reduce)
@@ -220,7 +219,7 @@ void Attempt::advance(std::size_t number) {
     else
       start(tag, flight.transfer);
     flight.state = State::flying;
-    if (under_way_++ == 0) under_way_since_ = Clock::now();
+    wire_.start(now, sent, tag.leg == 0);
     return;
   }
 }

@@ -10,6 +10,7 @@
 #include "laconic/exchange/lanes.h"
 #include "laconic/exchange/submitted.h"
 #include "laconic/exchange/vote.h"
+#include "laconic/exchange/wire_time.h"
 
 namespace laconic {
 
@@ -157,9 +158,10 @@ class Attempt {
 
   // What is measured for the guard (docs/guard.md).
   Measures measures_, measures_before_;  // of this step, and of the one before
-  Clock::time_point begun_, under_way_since_, landed_, probed_;
+  Clock::time_point begun_, probed_;
   std::uint64_t bytes_then_ = 0;  // that had been sent when the step began
-  std::size_t under_way_ = 0;     // transfers of units
+  WireTime wire_;                 // of units
+  std::uint64_t bytes_of_units_ = 0;
   Transfer probe_;
   std::vector<std::uint8_t> probe_out_, probe_in_;
   bool probing_ = false;

@@ -27,8 +27,7 @@ void Attempt::take_lane() {
   }
   measures_ = {};
   begun_ = now;
-  under_way_ = 0;
-  landed_ = now;
+  wire_.reset();
   probing_ = false;
   bytes_then_ = common_.transport.bytes_sent();
   if (!info_.plain) common_.lanes->take(common_.guard->lane(info_.step));
@@ -50,6 +49,7 @@ bool Attempt::vote() {
 
 void Attempt::send_vote() {
   const std::uint64_t before = common_.transport.bytes_sent();
+  bytes_of_units_ = before;
   measures_.bytes = static_cast<float>(before - bytes_then_);
   votes_[common_.me] = write_ballot(ballot());
   vote_.clear();
@@ -101,7 +101,8 @@ void Attempt::count_votes() {
   if (!common_.guard) return end();
   // What the last to start has sent is in nobody's hands when it has all that it waits for itself:
   // when all have voted it is.
-  if (formed_ > 0) measures_.wire += std::chrono::duration<float>(Clock::now() - landed_).count();
+  measures_.wire = static_cast<float>(
+      wire_.seconds(since_begin_.time(), bytes_of_units_, bytes_of_units_ - bytes_then_));
   const Decision decision = common_.guard->at(info_.step);
   stats_.advised = decision.lane;
   common_.guard->count(ballots_);

@@ -299,10 +299,13 @@ void Guard::decide() {
     change(static_cast<Lane>(other), "it was not tried for long");
 }
 
-// A change stays if steps have not become longer.
+// A change stays if steps have not become longer. One that is much longer by its lane held its
+// callers up for most of it; else the host has paused.
 void Guard::judge() {
-  const double period = median(windows_[index(now_.lane)].periods);
-  const bool much_worse = since_ > 0 && period > kMuchWorse * trial_.period;
+  const Window& window = windows_[index(now_.lane)];
+  const double period = median(window.periods);
+  const bool much_worse =
+      since_ > 0 && period > kMuchWorse * trial_.period && median(window.exposed) > period / 2;
   if (since_ < kTrial && !much_worse) return;
   measured_gain_ = 1 - period / trial_.period;
   const Trial trial = std::exchange(trial_, {});

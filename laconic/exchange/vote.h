@@ -15,7 +15,7 @@ struct Measures {
   float period = 0;       // seconds from one begin to the next
   float kernels = 0;      // seconds of one core: encoding and decoding
   float exposed = 0;      // seconds that callers were held up
-  float wire = 0;         // seconds in which something was under way
+  float wire = 0;         // seconds that its bytes took at most (wire_time.h)
   float bytes = 0;        // that this rank has sent of it
   float probe = 0;        // seconds that a probe took
   float probe_bytes = 0;  // and what it had

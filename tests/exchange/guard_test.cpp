@@ -157,6 +157,20 @@ TEST(Guard, TakesNoSmallerOperatorForQuickerThanTheRecipes) {
   EXPECT_EQ(std::ranges::count(course.lanes, Lane::tight), 0);
 }
 
+// An evaluation or a checkpoint between two steps says nothing of the lane that was just taken.
+TEST(Guard, TakesNoPauseForASlowLane) {
+  for (std::uint64_t paused = 6; paused < 20; ++paused) {
+    Guard guard(kGuardOn, kOfNatural);
+    const Course course = run_guard(guard, 60, [&](std::uint64_t step) {
+      World world = natural_at(1e8);
+      if (step == paused) world.compute = 3;
+      return world;
+    });
+    EXPECT_EQ(course.lanes.back(), Lane::tight) << paused;
+    EXPECT_EQ(changes(course), 1U) << paused;
+  }
+}
+
 // What was promised of a smaller operator and costs too much here is left at once.
 TEST(Guard, LeavesASmallerOperatorThatTakesTooLong) {
   Guard guard(kGuardOn, kOfNatural);

@@ -13,11 +13,9 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cmath>
 #include <limits>
 
-#include "laconic/kernels/axpy.h"
-#include "laconic/kernels/reduce.h"
+#include "laconic/kernels/rotation.h"
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/coded_quantiser.h"
 
@@ -25,65 +23,71 @@ namespace laconic {
 namespace {
 
 constexpr float kMost = std::numeric_limits<float>::max();
+constexpr std::size_t kTogether = kernels::kSideBySide * kBlock;  // whose sums go side by side
 
-// H times x, of a power of two entries, in place and in this order on every machine.
-template <class T>
-void hadamard(std::span<T> x) {
-  for (std::size_t half = 1; half < x.size(); half *= 2)
-    for (std::size_t at = 0; at < x.size(); at += 2 * half)
-      for (std::size_t i = at; i < at + half; ++i) {
-        const T a = x[i], b = x[i + half];
-        x[i] = a + b;
-        x[i + half] = a - b;
-      }
-}
-
-bool flips(const Keys& keys, std::size_t entry) {
-  return keys.own.bits32(keys.first + entry) >> 31 != 0;
-}
+// What is known of a section beside its scales and bits.
+struct Known {
+  Key key;
+  std::uint64_t first = 0, count = 0;
+};
 
 class Rotated : public CodedQuantiser {
  public:
   explicit Rotated(bool least) : least_(least) {}
 
-  // The decoded entries.
-  PlaneShapes planes(std::size_t count) const override { return {{.width = 32, .count = count}}; }
+  // Scales, bits and what is known of the section.
+  PlaneShapes planes(std::size_t count) const override {
+    return {{.width = 32, .count = blocks(count)},
+            {.width = 1, .count = bits(count)},
+            {.width = 8, .count = sizeof(Known)}};
+  }
 
   bool write(std::span<const float> x, std::size_t, const PlaneSpans& planes, const Keys& keys,
              Buffer& out, StageScratch& scratch) const override {
-    if (!kernels::all_finite(x)) return false;
-    const std::size_t size = max_size(x.size());
-    const std::span<std::uint8_t> section(out.grow(size), size);
-    std::ranges::fill(section, std::uint8_t{0});
-    each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
-      write_block(x.subspan(from, count), from, section, x.size(), keys);
-      read_block(section, from, count, x.size(), keys, planes[0].data());
+    const std::size_t count = x.size();
+    const auto memory = scratch.sums.reset(scratch.pool.threads() * kTogether);
+    std::atomic<bool> finite = true;
+    scratch.pool.each((count + kTogether - 1) / kTogether, [&](std::size_t group, unsigned thread) {
+      const std::size_t from = group * kTogether;
+      if (!write_blocks(x.subspan(from, std::min(kTogether, count - from)), from, planes, keys,
+                        memory.subspan(thread * kTogether, kTogether)))
+        finite = false;
     });
+    if (!finite) return false;
+    store(planes[2].data(), Known{keys.own, keys.first, count});
+    out.append(planes[0]);
+    out.append(planes[1]);
     return true;
   }
 
   void read(ByteView section, std::size_t count, const Keys& keys, const PlaneSpans& planes,
-            StageScratch& scratch) const override {
+            StageScratch&) const override {
     if (section.size() != max_size(count))
       throw DataError("a section of " + std::to_string(count) + " entries after a rotation has " +
                       std::to_string(section.size()) +
                       " bytes; allowed: " + std::to_string(max_size(count)));
-    for (std::size_t block = 0; block < blocks(count); ++block) {
-      const auto scale = load<float>(section.data() + block * sizeof(float));
-      if (!(scale >= 0 && scale <= kMost))
+    const ByteView scales = section.first(planes[0].size()), signs = section.subspan(scales.size());
+    for (std::size_t block = 0; block < blocks(count); ++block)
+      if (const float scale = scale_of(scales, block); !(scale >= 0 && scale <= kMost))
         throw DataError("a section after a rotation has a scale of " + std::to_string(scale) +
                         "; allowed: finite ones, not below 0");
-    }
-    if (!padding_is_zero(section.subspan(blocks(count) * sizeof(float)), 1, bits(count)))
+    if (!padding_is_zero(signs, 1, bits(count)))
       throw DataError("a section after a rotation has bits set after its last");
-    each_block(count, scratch.pool, [&](std::size_t from, std::size_t part) {
-      read_block(section, from, part, count, keys, planes[0].data());
-    });
+    std::ranges::copy(scales, planes[0].begin());
+    std::ranges::copy(signs, planes[1].begin());
+    store(planes[2].data(), Known{keys.own, keys.first, count});
   }
 
   void add(const PlaneViews& planes, std::size_t from, float weight,
            std::span<float> y) const override {
-    kernels::add_scaled(planes[0].data() + from * sizeof(float), weight, y);
+    const auto known = load<Known>(planes[2].data());
+    in_blocks(from, from + y.size(), kBlock,
+              [&](std::size_t block, std::size_t begin, std::size_t count) {
+                kernels::add_rotated(planes[1].data() + begin / 8,
+                                     std::bit_ceil(std::min(kBlock, known.count - begin)),
+                                     scale_of(planes[0], block), known.key, known.first + begin,
+                                     weight, y.subspan(begin - from, count));
+              });
   }
 
   std::size_t min_size(std::size_t count) const override { return max_size(count); }
@@ -106,38 +110,51 @@ class Rotated : public CodedQuantiser {
     return count / kBlock * kBlock + (last > 0 ? std::bit_ceil(last) : 0);
   }
 
-  void write_block(std::span<const float> x, std::size_t from, std::span<std::uint8_t> section,
-                   std::size_t all, const Keys& keys) const {
-    double memory[kBlock] = {};
-    const std::span<double> z(memory, std::bit_ceil(x.size()));
-    double squares = 0, magnitudes = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      z[i] = flips(keys, from + i) ? -static_cast<double>(x[i]) : static_cast<double>(x[i]);
-      squares += z[i] * z[i];
-    }
-    hadamard(z);
-    std::uint8_t* signs = section.data() + blocks(all) * sizeof(float) + from / 8;
-    for (std::size_t i = 0; i < z.size(); ++i) {
-      magnitudes += std::abs(z[i]);
-      if (z[i] < 0) signs[i / 8] |= static_cast<std::uint8_t>(1U << i % 8);
-    }
-    const auto d = static_cast<double>(z.size());
-    const double scale = magnitudes == 0 ? 0 : least_ ? magnitudes / d / d : squares / magnitudes;
-    store(section.data() + from / kBlock * sizeof(float),
-          static_cast<float>(std::min(scale, static_cast<double>(kMost))));
+  static float scale_of(ByteView scales, std::size_t block) {
+    return load<float>(scales.data() + block * sizeof(float));
   }
 
-  static void read_block(ByteView section, std::size_t from, std::size_t count, std::size_t all,
-                         const Keys& keys, std::uint8_t* to) {
-    std::int32_t memory[kBlock];
-    const std::span<std::int32_t> z(memory, std::bit_ceil(count));
-    const std::uint8_t* signs = section.data() + blocks(all) * sizeof(float) + from / 8;
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] = signs[i / 8] >> i % 8 & 1 ? -1 : 1;
-    hadamard(z);
-    const auto scale = load<float>(section.data() + from / kBlock * sizeof(float));
-    for (std::size_t i = 0; i < count; ++i) {
-      const float value = std::clamp(static_cast<float>(z[i]) * scale, -kMost, kMost);
-      store(to + (from + i) * sizeof(float), flips(keys, from + i) ? -value : value);
+  // Up to kTogether entries, of which the last block may be shorter.
+  bool write_blocks(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys, std::span<double> memory) const {
+    for (std::size_t at = 0; at < x.size(); at += kBlock) {
+      const auto block = x.subspan(at, std::min(kBlock, x.size() - at));
+      const auto z = memory.subspan(at, std::bit_ceil(block.size()));
+      if (!kernels::rotate(block, keys.own, keys.first + from + at, z)) return false;
+      kernels::pack_negative(z, planes[1].data() + (from + at) / 8);
+    }
+    std::uint8_t* scales = planes[0].data() + from / kBlock * sizeof(float);
+    if (x.size() == kTogether) {
+      store_scales(x, memory, kernels::kSideBySide, scales);
+      return true;
+    }
+    for (std::size_t at = 0; at < x.size(); at += kBlock, scales += sizeof(float)) {
+      const auto block = x.subspan(at, std::min(kBlock, x.size() - at));
+      store_scales(block, memory.subspan(at, std::bit_ceil(block.size())), 1, scales);
+    }
+    return true;
+  }
+
+  // Those of blocks as long as each other, kSideBySide of them or one.
+  void store_scales(std::span<const float> x, std::span<const double> z, std::size_t blocks,
+                    std::uint8_t* scales) const {
+    const std::size_t d = z.size() / blocks, count = x.size() / blocks;
+    kernels::SidesOfFloats entries;
+    kernels::SidesOfDoubles rotated;
+    for (std::size_t i = 0; i < kernels::kSideBySide; ++i) {
+      entries[i] = x.data() + i % blocks * count;
+      rotated[i] = z.data() + i % blocks * d;
+    }
+    const kernels::Sums magnitudes = kernels::sums_of_magnitudes(rotated, d);
+    const kernels::Sums squares =
+        least_ ? kernels::Sums{} : kernels::sums_of_squares(entries, count);
+    const auto size = static_cast<double>(d);
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const double scale = magnitudes[i] == 0 ? 0
+                           : least_           ? magnitudes[i] / size / size
+                                              : squares[i] / magnitudes[i];
+      store(scales + i * sizeof(float),
+            static_cast<float>(std::min(scale, static_cast<double>(kMost))));
     }
   }
 

@@ -1,8 +1,8 @@
 // The 8-bit form of natural compression: sign and exponent in a window per 4096 entries.
 #include <algorithm>
-#include <bit>
 
 #include "laconic/kernels/natural.h"
+#include "laconic/kernels/natural8_below.h"
 #include "laconic/kernels/reduce.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -171,25 +171,6 @@ bool encode8_whole(const float* x, std::size_t count, Rounding rounding, const D
   return below;
 }
 
-// An entry below the window: zero, or the lowest level with probability |x| / level, decided on
-// integers. |x| / level = m / 2^23 * 2^-s with m the significand and s the distance in binades.
-bool reaches_lowest(float x, std::uint32_t base, Rounding rounding, const Draws& draws,
-                    std::uint64_t position) {
-  const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7fffffffU;
-  const std::uint32_t field = magnitude >> 23;
-  const std::uint32_t significand = (magnitude & 0x7fffffU) | (field > 0 ? 1U << 23 : 0);
-  std::uint32_t distance = base + 1 - std::max(field, 1U);
-  if (rounding == Rounding::nearest)  // nearer to the level than to zero: above half of it
-    return distance == 0 ? significand > (1U << 22) : distance == 1 && significand > (1U << 23);
-  const std::uint32_t draw = draws.bits32(position, std::signbit(x));
-  if (distance == 0) return draws.some(draw, 23) < significand;
-  if (draws.some(draw, 24) >= significand) return false;  // 24 bits: this was probability m / 2^24
-  const Key more = draws.own().fork(position);
-  for (std::uint64_t i = 0; --distance > 0; ++i)  // each further binade is a fair coin
-    if (more.bits(i) & 1) return false;
-  return true;
-}
-
 }  // namespace
 
 unsigned natural_window(std::span<const float> x) {
@@ -208,13 +189,7 @@ void natural8_encode(std::span<const float> x, Rounding rounding, const Draws& d
         below |= encode8_whole(x, count, rounding, draws, first + from, base, codes);
       },
       In<float>{x.data()}, Out<std::uint8_t>{codes});
-  if (!below) return;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
-    if (magnitude == 0 || magnitude >= (base + 1) << 23) continue;
-    const bool up = reaches_lowest(x[i], base, rounding, draws, first + i);
-    codes[i] = static_cast<std::uint8_t>(up ? (std::signbit(x[i]) ? 0x81 : 0x01) : 0);
-  }
+  if (below) natural8_below(x, rounding, draws, first, base, codes);
 }
 
 bool natural8_encode_mixed(const Mixed& block, Rounding rounding, const Draws& draws,

@@ -1,0 +1,255 @@
+// What lies far below the window needs many coins: they are tossed for all such entries of a block
+// at a time, and after each only those go on that may still come up.
+#include "laconic/kernels/natural8_below.h"
+
+#include <bit>
+
+#include "laconic/kernels/levels.h"
+#include "laconic/kernels/ones.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "laconic/kernels/natural8_below.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "laconic/kernels/rounding-inl.h"
+
+#ifndef LACONIC_KERNELS_NATURAL8_BELOW_ONCE
+#define LACONIC_KERNELS_NATURAL8_BELOW_ONCE
+namespace laconic::kernels {
+
+// Entries that coins decide: of each its place below the bit of its sign and, from bit 32 on, its
+// distance; and its key. Both have room for kSpareCoins more.
+inline constexpr std::size_t kSpareCoins = 8;
+struct Undecided {
+  std::uint64_t at[kWindow + kSpareCoins], key[kWindow + kSpareCoins];
+  std::size_t count = 0;
+};
+inline constexpr std::uint64_t kPlace = (1U << 31) - 1;
+
+// A round of tosses: the coins' number as Key::bits mixes it, the distance that has had all of them
+// then, and the codes of what comes up.
+struct Round {
+  std::uint64_t number, distance;
+  std::uint8_t* codes;
+};
+inline void come_up(std::uint64_t at, std::uint8_t* codes) {
+  codes[at & kPlace] = at >> 31 & 1 ? 0x81 : 0x01;
+}
+
+// As in base/key.h, on words.
+inline constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL, kDraw = 0xd1b54a32d192ed03ULL;
+inline constexpr std::uint64_t kMix0 = 0xbf58476d1ce4e5b9ULL, kMix1 = 0x94d049bb133111ebULL;
+constexpr std::uint64_t mixed(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * kMix0;
+  z = (z ^ (z >> 27)) * kMix1;
+  return z ^ (z >> 31);
+}
+
+}  // namespace laconic::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace laconic::kernels::HWY_NAMESPACE {
+
+// So many bits of a draw, as Draws::some.
+HWY_INLINE Word some24(Word draw, const Hashed&) {
+  return hn::And(draw, hn::Set(U32(), (1U << 24) - 1));
+}
+HWY_INLINE Word some24(Word draw, const Stratified&) { return hn::ShiftRight<8>(draw); }
+
+// Whether entries come up, before any coin.
+template <class Drawn>
+struct ComesUp {
+  Drawn draws;
+  HWY_INLINE hn::Mask<U32> operator()(Word bits, Word significand, Word, bool subnormal) {
+    const Word draw = draws.next(bits);
+    return hn::Lt(subnormal ? draws.mantissa(draw) : some24(draw, draws), significand);
+  }
+};
+struct IsNearer {
+  HWY_INLINE hn::Mask<U32> operator()(Word, Word significand, Word distance, bool subnormal) const {
+    const U32 d;
+    if (subnormal) return hn::Gt(significand, hn::Set(d, 1U << 22));
+    return hn::And(hn::Gt(significand, hn::Set(d, 1U << 23)), hn::Eq(distance, hn::Set(d, 1)));
+  }
+};
+
+// Codes of what is decided; distances[i] is 0, or the binades of an entry that coins decide.
+template <class Up>
+HWY_INLINE void below_by(const float* x, std::size_t count, std::uint32_t base, Up up,
+                         std::uint8_t* codes, std::int8_t* distances) {
+  const U32 d;
+  const Word zero = hn::Zero(d), one = hn::Set(d, 1), sign_bit = hn::Set(d, 0x80000000U);
+  const Word least = hn::Set(d, ((base + 1) << 23) - 1), implied = hn::Set(d, 1U << 23);
+  const Word above = hn::Set(d, base + 1);
+  const hn::Rebind<std::int8_t, U32> bytes;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const Word bits = load_bits(x + i), magnitude = hn::AndNot(sign_bit, bits);
+    const auto below = hn::Lt(hn::Sub(magnitude, one), least);
+    const Word fraction = hn::And(magnitude, hn::Sub(implied, one));
+    const Word significand =
+        hn::Or(fraction, hn::IfThenZeroElse(hn::Lt(magnitude, implied), implied));
+    const Word distance = hn::Sub(above, hn::Max(hn::ShiftRight<23>(magnitude), one));
+    const Word comes = hn::IfThenElseZero(up(bits, significand, distance, base == 0), one);
+    const Word far = hn::IfThenElseZero(hn::Gt(distance, one), comes);
+    const Word level = hn::Or(one, hn::ShiftRight<24>(hn::And(bits, sign_bit)));
+    const Word decided = hn::IfThenElse(hn::Gt(comes, far), level, zero);
+    const Word code = hn::PromoteTo(d, hn::LoadU(Bytes(), codes + i));
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), hn::IfThenElse(below, decided, code))),
+               Bytes(), codes + i);
+    const Word tossed = hn::IfThenElseZero(below, hn::IfThenElseZero(hn::Gt(far, zero), distance));
+    hn::StoreU(hn::DemoteTo(bytes, hn::BitCast(I32(), tossed)), bytes, distances + i);
+  }
+}
+
+void below_at_random(const float* x, std::size_t count, std::uint32_t first, const Draws& draws,
+                     std::uint32_t base, std::uint8_t* codes, std::int8_t* distances) {
+  with_draws(first, draws, [&](auto drawn) HWY_ATTR {
+    below_by(x, count, base, ComesUp<decltype(drawn)>{drawn}, codes, distances);
+  });
+}
+void below_nearest(const float* x, std::size_t count, std::uint32_t base, std::uint8_t* codes,
+                   std::int8_t* distances) {
+  below_by(x, count, base, IsNearer(), codes, distances);
+}
+
+#if HWY_TARGET == HWY_AVX3
+using U64 = hn::CappedTag<std::uint64_t, 8>;
+
+HWY_INLINE hn::Vec<U64> mixed(hn::Vec<U64> z) {
+  const U64 d;
+  z = hn::Mul(hn::Xor(z, hn::ShiftRight<30>(z)), hn::Set(d, kMix0));
+  z = hn::Mul(hn::Xor(z, hn::ShiftRight<27>(z)), hn::Set(d, kMix1));
+  return hn::Xor(z, hn::ShiftRight<31>(z));
+}
+
+// Keeps those whose coin comes up. Registers are compressed and stored whole: compressing into
+// memory takes many times as long on some processors, and Highway's own copies a table each time.
+HWY_INLINE void keep_up(hn::Vec<U64> at, hn::Vec<U64> key, const Round& round, std::size_t have,
+                        Undecided& left, std::size_t& to) {
+  const auto coin = mixed(hn::Xor(key, hn::Set(U64(), round.number)));
+  const unsigned all = have < 8 ? (1U << have) - 1 : 0xffU;
+  const unsigned up = _mm512_testn_epi64_mask(coin.raw, _mm512_set1_epi64(1)) & all;
+  const auto distance = hn::ShiftRight<32>(at);
+  const unsigned done =
+      _mm512_cmpeq_epi64_mask(distance.raw, hn::Set(U64(), round.distance).raw) & up;
+  const auto kept = static_cast<__mmask8>(up & ~done);
+  if (done != 0) {
+    std::uint64_t some[8];
+    _mm512_storeu_si512(some, _mm512_maskz_compress_epi64(static_cast<__mmask8>(done), at.raw));
+    for (int i = 0; i < std::popcount(done); ++i) come_up(some[i], round.codes);
+  }
+  _mm512_storeu_si512(left.at + to, _mm512_maskz_compress_epi64(kept, at.raw));
+  _mm512_storeu_si512(left.key + to, _mm512_maskz_compress_epi64(kept, key.raw));
+  to += static_cast<std::size_t>(std::popcount(unsigned{kept}));
+}
+void toss_first(std::uint64_t first, std::uint64_t own, const Round& round, Undecided& left) {
+  const U64 d;
+  std::size_t to = 0;
+  for (std::size_t i = 0; i < left.count; i += hn::Lanes(d)) {
+    const auto at = hn::LoadU(d, left.at + i);
+    const auto position = hn::Add(hn::And(at, hn::Set(d, kPlace)), hn::Set(d, first + kGolden));
+    const auto key = mixed(hn::Add(hn::Set(d, own), mixed(position)));
+    keep_up(at, key, round, left.count - i, left, to);
+  }
+  left.count = to;
+}
+void toss(const Round& round, Undecided& left) {
+  const U64 d;
+  std::size_t to = 0;
+  for (std::size_t i = 0; i < left.count; i += hn::Lanes(d))
+    keep_up(hn::LoadU(d, left.at + i), hn::LoadU(d, left.key + i), round, left.count - i, left, to);
+  left.count = to;
+}
+#else
+HWY_INLINE void keep_up(std::uint64_t at, std::uint64_t key, const Round& round, Undecided& left,
+                        std::size_t& to) {
+  left.at[to] = at;
+  left.key[to] = key;
+  std::size_t up = ~kernels::mixed(key ^ round.number) & 1;
+  if (at >> 32 == round.distance) {
+    if (up == 1) come_up(at, round.codes);
+    up = 0;
+  }
+  to += up;
+}
+void toss_first(std::uint64_t first, std::uint64_t own, const Round& round, Undecided& left) {
+  std::size_t to = 0;
+  for (std::size_t i = 0; i < left.count; ++i) {
+    const std::uint64_t at = left.at[i], position = first + (at & kPlace);
+    keep_up(at, kernels::mixed(own + kernels::mixed(position + kGolden)), round, left, to);
+  }
+  left.count = to;
+}
+void toss(const Round& round, Undecided& left) {
+  std::size_t to = 0;
+  for (std::size_t i = 0; i < left.count; ++i) keep_up(left.at[i], left.key[i], round, left, to);
+  left.count = to;
+}
+#endif
+
+}  // namespace laconic::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace laconic::kernels {
+namespace {
+
+HWY_EXPORT(below_at_random);
+HWY_EXPORT(below_nearest);
+HWY_EXPORT(toss_first);
+HWY_EXPORT(toss);
+
+void below_window(std::span<const float> x, Rounding rounding, const Draws& draws,
+                  std::uint64_t first, std::uint32_t base, std::uint8_t* codes) {
+  std::int8_t distances[kWindow];
+  if (rounding == Rounding::nearest)
+    return in_groups(
+        x.size(),
+        [&](std::size_t, std::size_t count, const float* x, std::uint8_t* codes, std::int8_t* to) {
+          HWY_DYNAMIC_DISPATCH(below_nearest)(x, count, base, codes, to);
+        },
+        In<float>{x.data()}, InOut<std::uint8_t>{codes}, Out<std::int8_t>{distances});
+  in_draws(x.size(), draws, first,
+           [&](std::size_t from, std::size_t part, std::uint32_t low, const Draws& high) {
+             in_groups(
+                 part,
+                 [&](std::size_t skip, std::size_t count, const float* x, std::uint8_t* codes,
+                     std::int8_t* to) {
+                   HWY_DYNAMIC_DISPATCH(below_at_random)
+                   (x, count, static_cast<std::uint32_t>(low + skip), high, base, codes, to);
+                 },
+                 In<float>{x.data() + from}, InOut<std::uint8_t>{codes + from},
+                 Out<std::int8_t>{distances + from});
+           });
+  std::uint32_t positions[kWindow + kSpareOnes];
+  Undecided left;
+  left.count = nonzero_levels(distances, x.size(), positions);
+  for (std::size_t i = 0; i < left.count; ++i) {
+    const std::uint32_t at = positions[i];
+    left.at[i] = at | (std::bit_cast<std::uint32_t>(x[at]) & 0x80000000U) |
+                 static_cast<std::uint64_t>(distances[at]) << 32;
+  }
+  const Key key = draws.own();
+  const std::uint64_t own = key.word0() | static_cast<std::uint64_t>(key.word1()) << 32;
+  for (std::uint64_t coin = 0; left.count > 0; ++coin) {
+    const Round round{mixed(coin * kGolden + kDraw), coin + 2, codes};
+    if (coin == 0)
+      HWY_DYNAMIC_DISPATCH(toss_first)(first, own, round, left);
+    else
+      HWY_DYNAMIC_DISPATCH(toss)(round, left);
+  }
+}
+
+}  // namespace
+
+void natural8_below(std::span<const float> x, Rounding rounding, const Draws& draws,
+                    std::uint64_t first, std::uint32_t base, std::uint8_t* codes) {
+  for (std::size_t from = 0; from < x.size(); from += kWindow)
+    below_window(x.subspan(from, std::min(kWindow, x.size() - from)), rounding, draws, first + from,
+                 base, codes + from);
+}
+
+}  // namespace laconic::kernels
+#endif  // HWY_ONCE

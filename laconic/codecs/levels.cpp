@@ -5,6 +5,7 @@
 
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/huffman.h"
+#include "laconic/kernels/level_bits.h"
 #include "laconic/kernels/ones.h"
 
 namespace laconic {
@@ -72,32 +73,34 @@ std::span<const std::uint32_t> nonzero_of(const Levels& levels, Positions& posit
   return positions.view();
 }
 
+void pack_levels(const std::int8_t* levels, std::size_t count, unsigned width,
+                 std::uint8_t* packed) {
+  kernels::put_levels(levels, count, width, packed);
+}
+
 void pack_levels(const Levels& levels, unsigned width, std::uint8_t* packed, Pool& pool) {
   pool.each((levels.count + kLevelPiece - 1) / kLevelPiece, [&](std::size_t piece, unsigned) {
-    std::uint8_t symbols[kLevelPiece];
     const std::size_t from = piece * kLevelPiece;
-    const std::size_t part = std::min(kLevelPiece, levels.count - from);
-    zigzag(levels.at.small + from, part, symbols);
-    pack_bytes(symbols, part, width, packed + from / 8 * width);
+    pack_levels(levels.at.small + from, std::min(kLevelPiece, levels.count - from), width,
+                packed + from / 8 * width);
   });
 }
 
 std::uint32_t unpack_levels(ByteView packed, unsigned width, const LevelsTo& levels) {
   if (!padding_is_zero(packed, width, levels.count))
     throw DataError("levels have bits set after the last");
-  std::uint8_t largest = 0;
-  for (std::size_t from = 0; from < levels.count; from += kLevelPiece) {
-    std::uint8_t symbols[kLevelPiece];
-    symbols[0] = 0;  // g++ 12 fears that nothing is unpacked
-    const std::size_t part = std::min(kLevelPiece, levels.count - from);
-    unpack_bytes(packed.data() + from / 8 * width, part, width, symbols);
-    const std::uint8_t here = unzigzag(symbols, part, levels.at.small + from);
-    largest = std::max(largest, here);
-    if (here < 255 || !levels.at.wide) continue;
-    for (std::size_t i = 0; i < part; ++i)
-      if (symbols[i] == 255) levels.at.set(from + i, unzigzag(symbols[i]));
-  }
+  const std::uint8_t largest =
+      kernels::take_levels(packed.data(), levels.count, width, levels.at.small);
+  for (std::size_t i = 0; largest == 255 && levels.at.wide && i < levels.count; ++i)
+    if (packed[i] == 255) levels.at.set(i, unzigzag(std::uint32_t{255}));
   return largest;
+}
+
+void require_within(std::uint32_t largest, std::int32_t most) {
+  const std::uint32_t magnitude = largest / 2 + largest % 2;
+  if (magnitude > magnitude_of(most))
+    throw DataError("levels of fixed width: a level of " + std::to_string(magnitude) +
+                    "; allowed: up to " + std::to_string(most));
 }
 
 }  // namespace laconic

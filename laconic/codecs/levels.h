@@ -67,6 +67,9 @@ struct LevelCodec {
   std::string bits = {};  // what it writes, in one line
 
   bool (*takes)(std::int32_t most);  // whether it can write such levels
+  // The bits that each level takes, whatever it is, where all that write appends is what
+  // pack_levels makes of them; 0 else. None: never.
+  unsigned (*packed)(std::int32_t most) = nullptr;
   // About the bytes that write appends. None: the codec is for those who name it.
   std::uint64_t (*guess)(const LevelCounts&) = nullptr;
   // Bounds on that for `count` levels.
@@ -122,11 +125,15 @@ inline std::uint8_t unzigzag(const std::uint8_t* symbols, std::size_t count, std
   return largest;
 }
 
-// Levels of which none is beyond a byte as symbols of `width` (1 to 8) bits, on all threads, and
-// back. Unpacking throws DataError when bits are set after the last, and returns the largest
-// symbol.
+// Levels of which none is beyond a byte as symbols of `width` (1 to 8) bits, and back; packed on
+// all threads if there is a pool. Unpacking throws DataError when bits are set after the last, and
+// returns the largest symbol.
+void pack_levels(const std::int8_t* levels, std::size_t count, unsigned width,
+                 std::uint8_t* packed);
 void pack_levels(const Levels& levels, unsigned width, std::uint8_t* packed, Pool& pool);
 std::uint32_t unpack_levels(ByteView packed, unsigned width, const LevelsTo& levels);
+// Throws DataError when the largest symbol of levels in fixed width stands for more than `most`.
+void require_within(std::uint32_t largest, std::int32_t most);
 
 // How many levels pass through a buffer on the stack at a time.
 inline constexpr std::size_t kLevelPiece = 4096;

@@ -119,10 +119,8 @@ ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork&) {
     std::ranges::fill(levels.small(), std::int8_t{0});
   else
     largest = (width <= 8 ? unpack_levels : unpack_wide)(bytes.first(size), width, levels);
-  const std::uint32_t magnitude = largest / 2 + largest % 2;
-  if (magnitude > most)
-    refuse("a level of " + std::to_string(magnitude) + "; allowed: up to " + std::to_string(most));
-  if (says && width != width_of(magnitude))
+  require_within(largest, levels.most);
+  if (says && width != width_of(largest / 2 + largest % 2))
     refuse("a width of " + std::to_string(width) + " bits where fewer would do");
   return bytes.subspan(size);
 }
@@ -134,6 +132,10 @@ const RegisterLevelCodec fixed{{
     .paper = "two's complement by zigzag",
     .bits = "n ceil(log2(2 s + 1))",
     .takes = [](std::int32_t) { return true; },
+    .packed =
+        [](std::int32_t most) {
+          return most > kernels::kMostSmall ? 0 : width_of(magnitude_of(most));
+        },
     .guess = guess,
     .min_size = min_size,
     .max_size = max_size,

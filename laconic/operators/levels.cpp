@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/operators/packed_levels.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
@@ -34,6 +35,15 @@ class LevelCoder : public Coder {
       if (const auto most = shapes.shape[i].most; most > 0 && !named_->takes(most))
         throw UsageError("levels: code '" + named_->name + "' cannot write levels up to " +
                          std::to_string(most));
+  }
+
+  std::shared_ptr<const Quantiser> joined(
+      const std::shared_ptr<const Quantiser>& quantiser) const override {
+    if (!named_ || !named_->packed) return nullptr;
+    const PlaneShapes shapes = quantiser->planes(1);
+    const auto most = std::ranges::max(shapes.shape, {}, &PlaneShape::most).most;
+    const unsigned bits = named_->packed(most);
+    return bits > 0 ? packed_levels(quantiser, bits) : nullptr;
   }
 
   std::size_t min_size(const PlaneShapes& shapes) const override {

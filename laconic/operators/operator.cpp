@@ -36,6 +36,10 @@ void Operator::Chain::complete() {
   has_positions = selector || levels;
   if (!coder && levels) std::visit([this](auto&& stage) { take(stage); }, make_stage("levels"));
   if (coder) coder->require(quantiser->planes(1));
+  if (auto both = coder ? coder->joined(quantiser) : nullptr) {
+    quantiser = std::move(both);
+    coder = nullptr;
+  }
   if (shrink && !omega(1024))
     throw UsageError(spec + ": 'shrink' divides by 1 + omega, which is known of unbiased " +
                      "operators only; allowed behind it: operators that list shows as unbiased");

@@ -163,6 +163,12 @@ class Coder {
   virtual ~Coder() = default;
   // Throws UsageError when it cannot write planes of this kind: asked once, when a chain is parsed.
   virtual void require(const PlaneShapes& /*shapes*/) const {}
+  // A quantiser whose planes are what this writes of those of `quantiser`, if that is known block
+  // by block; nothing else, and the same errors. It then stands for both.
+  virtual std::shared_ptr<const Quantiser> joined(
+      const std::shared_ptr<const Quantiser>& /*quantiser*/) const {
+    return nullptr;
+  }
   // Bounds on a section's size. Fewer bytes than the least are refused before memory is taken for
   // the planes.
   virtual std::size_t min_size(const PlaneShapes& shapes) const = 0;

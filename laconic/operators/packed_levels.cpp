@@ -6,6 +6,7 @@
 
 #include "laconic/codecs/levels.h"
 #include "laconic/kernels/level_bits.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/sweeps.h"
 
@@ -26,7 +27,8 @@ class Packed : public Base {
       : inner_(std::move(inner)),
         bits_(bits),
         number_(levels_among(inner_->planes(1))),
-        most_(inner_->planes(1).shape[number_].most) {}
+        most_(inner_->planes(1).shape[number_].most),
+        block_(inner_->planes(kBlock)) {}
 
   PlaneShapes planes(std::size_t count) const override {
     PlaneShapes shapes = inner_->planes(count);
@@ -62,25 +64,27 @@ class Packed : public Base {
               });
   }
 
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    std::int8_t levels[kBlock];
+    if (!inner_->encode_mixed(block, 0, of_block(planes, from, block.count, levels),
+                              keys.at(keys.first + from)))
+      return false;
+    encode_levels(from, block.count, levels, planes);
+    return true;
+  }
+
   Traits traits(std::size_t count) const override { return inner_->traits(count); }
 
  protected:
-  // The planes of the block's entries alone, whose levels are `levels`. What a quantiser of two
-  // passes has beside levels is of all entries.
+  // The planes of entries from a block's first on, whose levels are `levels`. What a quantiser of
+  // two passes has beside levels is of all entries.
   template <class Planes, class Level>
   Planes of_block(const Planes& planes, std::size_t from, std::size_t count, Level* levels) const {
     using Byte = typename Planes::value_type::element_type;
     Planes mine = planes;
-    if (this->blockwise() && from > 0) {
-      const PlaneShapes before = inner_->planes(from);
-      for (std::size_t i = 0; i < before.count; ++i)
-        if (i != number_) mine[i] = mine[i].subspan(before.shape[i].size());
-    }
-    if (this->blockwise()) {
-      const PlaneShapes here = inner_->planes(count);
-      for (std::size_t i = 0; i < here.count; ++i)
-        if (i != number_) mine[i] = mine[i].first(here.shape[i].size());
-    }
+    for (std::size_t i = 0; this->blockwise() && i < block_.count; ++i)
+      if (i != number_) mine[i] = mine[i].subspan(from / kBlock * block_.shape[i].size());
     mine[number_] = {reinterpret_cast<Byte*>(levels), count};
     return mine;
   }
@@ -89,12 +93,16 @@ class Packed : public Base {
   unsigned bits_;
   std::size_t number_;
   std::int32_t most_;
+  PlaneShapes block_;  // of a whole block
 
  private:
   // Returns the largest symbol. Bits after the last are not looked at.
   std::uint8_t take(const PlaneViews& planes, std::size_t from, std::size_t count,
                     std::int8_t* levels) const {
-    return kernels::take_levels(planes[number_].data() + from / 8 * bits_, count, bits_, levels);
+    const std::uint8_t* packed = planes[number_].data() + from / 8 * bits_;
+    for (std::size_t at = 0; at < count / 8 * bits_; at += 64)  // of the block after the next
+      kernels::fetch_ahead(packed + kBlock / 4 * bits_ + at);
+    return kernels::take_levels(packed, count, bits_, levels);
   }
 };
 
@@ -109,16 +117,6 @@ class PackedBlocks : public Packed<BlockQuantiser> {
                               keys.at(keys.first + from)))
       return false;
     encode_levels(from, x.size(), levels, planes);
-    return true;
-  }
-
-  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
-                    const Keys& keys) const override {
-    std::int8_t levels[kBlock];
-    if (!inner_->encode_mixed(block, 0, of_block(planes, from, block.count, levels),
-                              keys.at(keys.first + from)))
-      return false;
-    encode_levels(from, block.count, levels, planes);
     return true;
   }
 };
@@ -143,16 +141,6 @@ class PackedSweeps : public Packed<TwoPassQuantiser> {
     inner_->encode_block(x, 0, of_block(planes, from, x.size(), levels),
                          keys.at(keys.first + from));
     encode_levels(from, x.size(), levels, planes);
-  }
-
-  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
-                    const Keys& keys) const override {
-    std::int8_t levels[kBlock];
-    if (!inner_->encode_mixed(block, 0, of_block(planes, from, block.count, levels),
-                              keys.at(keys.first + from)))
-      return false;
-    encode_levels(from, block.count, levels, planes);
-    return true;
   }
 };
 

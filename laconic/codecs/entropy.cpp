@@ -2,7 +2,6 @@
 #include "laconic/codecs/entropy.h"
 
 #include "laconic/base/errors.h"
-#include "laconic/codecs/huffman.h"
 #include "laconic/codecs/varint.h"
 
 namespace laconic {
@@ -29,8 +28,8 @@ void Entropy::begin_waves(std::size_t slots) {
   staging_.reset(slots * kRoom);
 }
 
-void Entropy::encode_slot(std::size_t slot) {
-  sizes_[slot] = huffman_encode(raw_[slot], staging_.data() + slot * kRoom);
+void Entropy::encode_slot(std::size_t slot, const HuffmanCode* known) {
+  sizes_[slot] = huffman_encode(raw_[slot], staging_.data() + slot * kRoom, known);
 }
 
 void Entropy::append_slot(std::size_t slot, Buffer& out) const {
@@ -45,7 +44,7 @@ void Entropy::encode(ByteView bytes, Buffer& out, Pool& pool) {
       [&](std::size_t chunk, std::size_t) {
         return bytes.subspan(chunk * kChunk, size_of(chunk, bytes.size()));
       },
-      out, pool);
+      nullptr, out, pool);
 }
 
 ByteView Entropy::split(ByteView coded, std::size_t count) {

@@ -7,6 +7,7 @@
 
 #include "laconic/base/buffer.h"
 #include "laconic/base/pool.h"
+#include "laconic/codecs/huffman.h"
 
 namespace laconic {
 
@@ -24,9 +25,10 @@ class Entropy {
 
   // The same for bytes that are made chunk by chunk, while they are in the cache:
   // make(from, bytes) fills those from `from` on, a multiple of kChunk. Threads make distinct
-  // chunks.
+  // chunks. `known`, if given, is the code for all `count` bytes, fewer than kHuffmanCounted.
   template <class Make>
-  void encode_made(std::size_t count, Make make, Buffer& out, Pool& pool) {
+  void encode_made(std::size_t count, Make make, Buffer& out, Pool& pool,
+                   const HuffmanCode* known = nullptr) {
     const auto room = made_.reset(waves(pool) * kChunk);
     encode_chunks(
         count,
@@ -35,7 +37,7 @@ class Entropy {
           make(chunk * kChunk, bytes);
           return ByteView(bytes);
         },
-        out, pool);
+        known, out, pool);
   }
 
   // Reads the coded form of `bytes.size()` bytes off the front of `coded` and returns what is left
@@ -68,20 +70,21 @@ class Entropy {
 
   // get(chunk, slot) returns a chunk's bytes; slots of a wave are distinct.
   template <class Get>
-  void encode_chunks(std::size_t count, Get get, Buffer& out, Pool& pool) {
+  void encode_chunks(std::size_t count, Get get, const HuffmanCode* known, Buffer& out,
+                     Pool& pool) {
     const std::size_t chunks = (count + kChunk - 1) / kChunk, wave = waves(pool);
     begin_waves(wave);
     for (std::size_t first = 0; first < chunks; first += wave) {
       const std::size_t slots = std::min(wave, chunks - first);
       pool.each(slots, [&](std::size_t slot, unsigned) {
         raw_[slot] = get(first + slot, slot);
-        encode_slot(slot);
+        encode_slot(slot, known);
       });
       for (std::size_t slot = 0; slot < slots; ++slot) append_slot(slot, out);
     }
   }
   void begin_waves(std::size_t slots);
-  void encode_slot(std::size_t slot);
+  void encode_slot(std::size_t slot, const HuffmanCode* known);
   void append_slot(std::size_t slot, Buffer& out) const;
   // Makes coded_ the chunks of `count` bytes, and returns what follows.
   ByteView split(ByteView coded, std::size_t count);

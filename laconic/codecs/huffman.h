@@ -10,22 +10,32 @@
 // Codes are numbered as in RFC 1951: by length, then by symbol, and use up all of the code space.
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "laconic/base/bytes.h"
 
 namespace laconic {
 
+// Codes for symbols that occur so often.
+struct HuffmanCode {
+  std::array<std::uint8_t, 256> lengths{};  // of codes; 0: the symbol has none
+  std::array<std::uint8_t, 256> symbols{};  // that occur, ascending: `distinct` of them
+  std::size_t distinct = 0;
+  std::uint64_t counted = 0, bits = 0;  // of all symbols that were counted: how many; their codes
+  std::uint64_t size = 0;               // about the bytes of their coded form
+};
+HuffmanCode huffman_code(std::span<const std::uint32_t, 256> counts);
+
 // Bytes that huffman_encode may write while it works, for up to 2^22 symbols, the most it takes.
 constexpr std::size_t huffman_room(std::size_t count) { return count + count / 2 + 400; }
 
 // Writes the coded form of `symbols` if it is shorter than they are, and returns its size; else 0.
 // Which form is written depends on the symbols alone. Codes for many symbols are made from the
-// counts of a quarter of them.
-std::size_t huffman_encode(ByteView symbols, std::uint8_t* to);
-
-// About how many bytes huffman_encode makes of symbols that occur so often.
-std::uint64_t huffman_size(std::span<const std::uint32_t, 256> counts);
+// counts of a quarter of them; for fewer than kHuffmanCounted they are those of all, which a caller
+// who has counted them gives as `known`.
+inline constexpr std::size_t kHuffmanCounted = 131072;
+std::size_t huffman_encode(ByteView symbols, std::uint8_t* to, const HuffmanCode* known = nullptr);
 
 // Adds to counts[b] how often byte b occurs.
 void count_bytes(ByteView bytes, std::span<std::uint32_t, 256> counts);

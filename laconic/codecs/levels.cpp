@@ -2,6 +2,7 @@
 #include "laconic/codecs/levels.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/huffman.h"
@@ -36,23 +37,39 @@ const LevelCodec& choose_levels(const LevelCounts& counts) {
   return *best;
 }
 
+// Two by two, in a byte: what single levels are follows from that, but for those beyond a nibble.
 LevelCounts count_levels(const Levels& levels) {
   constexpr std::size_t kAll = 65536, kStretch = 4096;
+  constexpr std::uint8_t kEscape = 15;
   const std::size_t stride = levels.count <= kAll ? kStretch : 8 * kStretch;
   LevelCounts counts{.count = levels.count, .most = levels.most};
+  std::array<std::uint32_t, 256> pairs{};
+  std::uint8_t packed[kAll / 2];
+  std::size_t size = 0;
   for (std::size_t from = 0; from < levels.count; from += stride) {
     const std::size_t part = std::min(kStretch, levels.count - from);
-    std::uint8_t symbols[kStretch], pairs[kStretch / 2];
-    zigzag(levels.at.small + from, part, symbols);
-    const std::uint32_t wide = counts.bytes[255];
-    count_bytes({symbols, part}, counts.bytes);
-    for (std::size_t i = 0; counts.bytes[255] > wide && i < part; ++i)
-      if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
-    for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min<std::uint8_t>(symbols[i], 15);
-    pack_bytes(symbols, part, 4, pairs);
-    count_bytes({pairs, (part + 1) / 2}, counts.pairs);
+    std::uint8_t symbols[kStretch];
+    if (zigzag(levels.at.small + from, part, symbols) >= kEscape) {
+      std::array<std::uint32_t, 256> here{};
+      count_bytes({symbols, part}, here);
+      for (std::size_t s = kEscape; s < 256; ++s) counts.bytes[s] += here[s];
+      for (std::size_t i = 0; here[255] > 0 && i < part; ++i)
+        if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
+      for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min(symbols[i], kEscape);
+    }
+    pack_bytes(symbols, part, 4, packed + size);
     counts.seen += part;
+    size += (part + 1) / 2;
+    if (size == sizeof packed) count_bytes({packed, std::exchange(size, 0)}, pairs);
   }
+  count_bytes({packed, size}, pairs);
+  std::uint32_t halves[kEscape + 1] = {};
+  for (std::size_t s = 0; s < 256; ++s)
+    if (pairs[s] > 0) halves[s & 15] += pairs[s], halves[s >> 4] += pairs[s];
+  halves[0] -= counts.seen % 2;  // what the last is filled up with
+  std::copy_n(halves, kEscape, counts.bytes.begin());
+  counts.code_of_bytes = huffman_code(counts.bytes);
+  counts.code_of_pairs = huffman_code(pairs);
   for (std::uint32_t s = 1; s < 256; ++s) {
     const std::uint32_t magnitude = (s + 1) / 2;
     if (counts.bytes[s] > 0) counts.largest = magnitude;

@@ -36,10 +36,11 @@ struct LevelsTo {
 struct LevelCounts {
   std::size_t count = 0;  // of all levels
   std::int32_t most = 0;
-  std::size_t seen = 0, nonzero = 0;                // looked at, and not zero among them
-  std::uint64_t magnitudes = 0;                     // their sum
-  std::uint32_t largest = 0;                        // of all, where `most` is beyond a byte
-  std::array<std::uint32_t, 256> bytes{}, pairs{};  // as codes by symbol see them: levels_pairs.cpp
+  std::size_t seen = 0, nonzero = 0;       // looked at, and not zero among them
+  std::uint64_t magnitudes = 0;            // their sum
+  std::uint32_t largest = 0;               // of all, where `most` is beyond a byte
+  std::array<std::uint32_t, 256> bytes{};  // as codes by symbol see them: levels_pairs.cpp
+  HuffmanCode code_of_bytes = {}, code_of_pairs = {};  // for levels one by one, and two by two
   std::size_t beyond_bytes = 0, beyond_pairs = 0;
 
   // What a number counted among those seen is among all.

@@ -20,10 +20,10 @@ constexpr Form kForms[] = {{0, 4, 15}, {1, 8, 255}};
 constexpr std::size_t kMostVarint = 5;  // bytes of a level beyond
 
 std::uint64_t guess_pairs(const LevelCounts& c) {
-  return 1 + c.of_all(huffman_size(c.pairs)) + 2 * c.of_all(c.beyond_pairs);
+  return 1 + c.of_all(c.code_of_pairs.size) + 2 * c.of_all(c.beyond_pairs);
 }
 std::uint64_t guess_bytes(const LevelCounts& c) {
-  return 1 + c.of_all(huffman_size(c.bytes)) + 3 * c.of_all(c.beyond_bytes);
+  return 1 + c.of_all(c.code_of_bytes.size) + 3 * c.of_all(c.beyond_bytes);
 }
 
 std::size_t min_size(std::size_t count, std::int32_t) {
@@ -36,7 +36,8 @@ std::size_t max_size(std::size_t count, std::int32_t most) {
 }
 
 void write(const Levels& levels, Buffer& out, const LevelWork& work) {
-  const LevelCounts counts = work.counts ? *work.counts : count_levels(levels);
+  LevelCounts counted;
+  const LevelCounts& counts = work.counts ? *work.counts : (counted = count_levels(levels));
   const bool small = levels.most <= 7 || guess_pairs(counts) <= guess_bytes(counts);
   const Form form = kForms[small ? 0 : 1];
   out.append_number(form.tag);
@@ -54,7 +55,9 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
       pack_bytes(symbols, part, form.width, packed.data() + (from / per_byte - start));
     }
   };
-  work.entropy.encode_made(packed_size(form.width, levels.count), make, out, work.pool);
+  const HuffmanCode* known = small ? &counts.code_of_pairs : &counts.code_of_bytes;
+  work.entropy.encode_made(packed_size(form.width, levels.count), make, out, work.pool,
+                           counts.seen == levels.count ? known : nullptr);
   if (!beyond) return;
   for (std::size_t i = 0; i < levels.count; ++i)
     if (const std::uint32_t number = zigzag(levels[i]); number >= form.escape)

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "laconic/operators/norms.h"
+#include "laconic/operators/rounding_variance.h"
 #include "laconic/operators/sweeps.h"
 
 namespace laconic {
@@ -67,19 +68,23 @@ class StepSearch {
   double suggested() const {
     if (solved_) return beyond_ - (1 - kAimed) * target_ / magnitudes_;
     double low = low_, high = high_;
-    const auto halve = [&](std::span<const float> some, double share) {
-      const double middle = (low + high) / 2, step = usable(middle);
-      const double variance = kernels::spread(some, usable(middle)) * step * step;
-      (variance > target_ * share * kAimed ? high : low) = middle;
+    const auto halve = [&](RoundingVariance& variance, int times) {
+      for (int i = 0; i < times; ++i) {
+        const double middle = (low + high) / 2;
+        (variance.exceeds(usable(middle)) ? high : low) = middle;
+      }
     };
-    const auto few = sample_.first(sample_.size() >= 4 * 4096 ? sample_.size() / 4 : 0);
-    for (int i = 0; i < 8 && !few.empty(); ++i) halve(few, share_ / 4);
-    if (!few.empty()) {
+    const bool is_large = sample_.size() >= 4 * 4096;
+    RoundingVariance all(sample_, target_ * share_ * kAimed);
+    if (is_large) {
+      RoundingVariance few(sample_.first(sample_.size() / 4), target_ * (share_ / 4) * kAimed);
+      halve(few, 8);
       const double width = high - low, middle = low;
       low = std::max(low_, middle - width);
       high = std::min(high_, middle + 2 * width);
+      all.look(few.crossing());
     }
-    for (int i = few.empty() ? 0 : 12; i < 20; ++i) halve(sample_, share_);
+    halve(all, is_large ? 8 : 20);
     return low;
   }
 

@@ -1,0 +1,36 @@
+// What writing and reading Huffman codes have in common: their limits, and how codes are numbered.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "laconic/codecs/bits.h"
+#include "laconic/codecs/huffman.h"
+
+namespace laconic::huffman {
+
+inline constexpr unsigned kMostBits = 11;
+inline constexpr std::size_t kSymbols = 256, kStreams = 4;
+
+// How many codes there are of each length.
+using Numbers = std::array<std::uint32_t, kMostBits + 1>;
+
+// The first code of each length: codes are numbered by length, then by symbol.
+inline Numbers first_codes(const Numbers& of_length) {
+  Numbers first{};
+  for (unsigned bits = 2; bits <= kMostBits; ++bits)
+    first[bits] = (first[bits - 1] + of_length[bits - 1]) << 1;
+  return first;
+}
+
+inline std::size_t per_stream(std::size_t count) { return (count + kStreams - 1) / kStreams; }
+
+// Symbols of stream k.
+template <class Byte>
+std::span<Byte> part_of(std::span<Byte> symbols, std::size_t k) {
+  const std::size_t each = per_stream(symbols.size());
+  const std::size_t from = std::min(symbols.size(), k * each);
+  return symbols.subspan(from, std::min(each, symbols.size() - from));
+}
+
+}  // namespace laconic::huffman

@@ -44,6 +44,7 @@ struct Found {
 // Which of some groups' entries are large, a word each; bit g of `any` is set where word g is not
 // 0.
 inline constexpr std::size_t kGroups = 64;
+inline constexpr std::size_t kMany = 8;  // one of so many: vectors are then sooner done than ones
 struct Reached {
   std::uint64_t words[kGroups];
   std::uint64_t any = 0;
@@ -97,8 +98,31 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
     }
     return reached;
   };
-  const auto take = [&](const Reached& reached, std::size_t groups) HWY_ATTR {
+  // Many, vector by vector: no more than there are entries is overwritten.
+  const auto take_many = [&](const Reached& reached, std::size_t count) HWY_ATTR {
+    const hn::RebindToUnsigned<Ints> du;
+    const auto steps = hn::Iota(du, 0);
+    for (std::size_t i = 0; i < count; i += lanes) {
+      const std::uint64_t bits = reached.words[i / kGroup] >> i % kGroup;
+      const auto keeps = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
+      auto mixed = hn::Mul(a, hn::LoadU(df, fresh + from + i));
+      if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + from + i)));
+      const auto at = hn::Add(steps, hn::Set(du, base + static_cast<std::uint32_t>(from + i)));
+      hn::StoreU(hn::Compress(at, hn::RebindMask(du, keeps)), du, found.position);
+      hn::StoreU(hn::Compress(hn::Mul(scale, mixed), hn::RebindMask(df, keeps)), df, found.value);
+      const std::size_t number = hn::CountTrue(d, keeps);
+      found.position += number;
+      found.value += number;
+    }
+  };
+  const auto take = [&](const Reached& reached, std::size_t groups, std::size_t count) HWY_ATTR {
     if (reached.any == 0) return;
+    if (static_cast<std::size_t>(std::popcount(reached.any)) > groups / 2) {
+      std::size_t ones = 0;
+      for (std::size_t g = 0; g < groups; ++g)
+        ones += static_cast<std::size_t>(std::popcount(reached.words[g]));
+      if (ones > count / kMany) return take_many(reached, count);
+    }
     std::uint32_t* const end =
         put_positions(reached, groups, base + static_cast<std::uint32_t>(from), found.position);
     for (; found.position < end; ++found.position) {
@@ -119,7 +143,7 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
       reached.words[whole] = group(end - rest, rest);
       reached.any |= static_cast<std::uint64_t>(reached.words[whole] != 0) << whole;
     }
-    take(reached, whole + (rest > 0));
+    take(reached, whole + (rest > 0), end - from);
   }
   found.largest = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
   return found;

@@ -141,7 +141,8 @@ struct Bracket {
 Bracket by_sample(std::size_t k, std::span<const float> values, const Counting& counts_as,
                   std::uint32_t least, std::uint32_t most) {
   std::uint32_t memory[kSampled];
-  const std::size_t size = values.size() < 32768     ? kSampled / 16
+  const std::size_t size = values.size() < 2048      ? kSampled / 64
+                           : values.size() < 32768   ? kSampled / 16
                            : values.size() < 1 << 20 ? kSampled / 4
                                                      : kSampled;
   const std::span<std::uint32_t> sample(memory, size);

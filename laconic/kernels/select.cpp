@@ -11,13 +11,16 @@
 namespace laconic::kernels {
 
 std::size_t sample_size(std::size_t count) {
-  const std::size_t size = std::min<std::size_t>(count / 16, 16384);
-  return size < 64 ? 0 : size;
+  constexpr std::size_t kFewest = 2048;  // entries that are worth it
+  if (count < kFewest) return 0;
+  const auto size = static_cast<std::size_t>(3 * std::sqrt(static_cast<double>(count)));
+  return std::min<std::size_t>(size, 16384);
 }
 
-std::size_t sample_position(std::size_t i, std::size_t count) {
-  const std::size_t stride = count / sample_size(count);
-  return i * stride + Key::mix32(static_cast<std::uint32_t>(i), 0, 0) % stride;
+void sample_positions(std::size_t count, std::span<std::uint32_t> positions) {
+  const std::uint64_t stride = count / positions.size();
+  for (std::uint32_t i = 0; i < positions.size(); ++i)
+    positions[i] = static_cast<std::uint32_t>(i * stride + (Key::mix32(i, 0, 0) * stride >> 32));
 }
 
 std::uint32_t guess_kth(std::span<const float> sample, Side side, std::size_t count, std::size_t k,

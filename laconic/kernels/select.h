@@ -41,10 +41,13 @@ std::size_t keep_above(std::uint32_t* positions, float* values, std::size_t coun
 std::uint32_t guess_kth(std::span<const float> sample, Side side, std::size_t count, std::size_t k,
                         Array<std::uint32_t>& memory);
 
-// How many entries to sample of `count`, and which: at no fixed distance, as x may have a period.
-// 0: too few for a guess.
+// How many entries to sample of `count`; 0: too few for a guess. A larger sample costs more, and
+// its guesses let fewer through: three times the square root of the entries does both at once.
 std::size_t sample_size(std::size_t count);
-std::size_t sample_position(std::size_t i, std::size_t count);
+
+// Which they are, for as many positions as that: ascending, at no fixed distance, as x may have a
+// period.
+void sample_positions(std::size_t count, std::span<std::uint32_t> positions);
 
 // out[j] = x[positions[j]] * factor
 void gather(std::span<const float> x, std::span<const std::uint32_t> positions, float factor,

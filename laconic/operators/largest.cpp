@@ -169,8 +169,7 @@ class Search {
 
 std::span<const float> take_sample(const Entries& x, StageScratch& scratch) {
   const auto positions = scratch.positions.reset(kernels::sample_size(x.size()));
-  for (std::size_t i = 0; i < positions.size(); ++i)
-    positions[i] = static_cast<std::uint32_t>(kernels::sample_position(i, x.size()));
+  if (!positions.empty()) kernels::sample_positions(x.size(), positions);
   x.gather(positions, scratch.sample);
   return scratch.sample.view();
 }

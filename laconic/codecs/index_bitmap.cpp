@@ -3,6 +3,7 @@
 #include "laconic/codecs/ones.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/varint.h"
+#include "laconic/kernels/ones.h"
 
 namespace laconic {
 namespace {
@@ -13,7 +14,23 @@ std::size_t size(std::span<const std::uint32_t>, const IndexSpace& space) {
   return packed_size(1, space.count);
 }
 
+constexpr std::size_t kPiece = 4096;  // entries whose bits pass through memory on the stack
+
+// A byte for each entry, then eight to a byte: where every fourth entry or more is kept, that takes
+// a third of the time of bits that are set one by one.
+void write_many(std::span<const std::uint32_t> positions, std::size_t count, Buffer& out) {
+  std::uint8_t* const to = out.grow(packed_size(1, count));
+  auto next = positions.begin();
+  for (std::size_t from = 0; from < count; from += kPiece) {
+    const std::size_t part = std::min(kPiece, count - from);
+    std::uint8_t kept[kPiece] = {};
+    for (; next != positions.end() && *next < from + part; ++next) kept[*next - from] = 1;
+    pack_bytes(kept, part, 1, to + from / 8);
+  }
+}
+
 void write(std::span<const std::uint32_t> positions, const IndexSpace& space, Buffer& out) {
+  if (positions.size() >= space.count / 4) return write_many(positions, space.count, out);
   OnesWriter bits(space.count, out);
   for (const std::uint32_t position : positions) bits.put(position);
   bits.finish();
@@ -24,9 +41,19 @@ ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> 
   const ByteView bits = in.take(packed_size(1, space.count), "a bitmap of positions");
   if (!padding_is_zero(bits, 1, space.count))
     throw DataError("the padding after a bitmap of positions is not zero");
+  expect_ones(bits, positions.size(), "a bitmap of positions");
   std::uint32_t* to = positions.data();
-  for_ones(bits, positions.size(), "a bitmap of positions",
-           [&](std::uint64_t at) { *to++ = static_cast<std::uint32_t>(at); });
+  for (std::size_t from = 0; from < bits.size(); from += kPiece / 8) {
+    const std::size_t part = std::min(kPiece / 8, bits.size() - from);
+    std::uint64_t words[kPiece / 64];
+    words[(part - 1) / 8] = 0;  // the last one may be filled in part
+    std::memcpy(words, bits.data() + from, part);
+    std::uint32_t some[kPiece + kernels::kSpareOnes];
+    const std::size_t number = kernels::positions_of({words, (part + 7) / 8}, some);
+    const auto first = static_cast<std::uint32_t>(from * 8);
+    for (std::size_t i = 0; i < number; ++i) to[i] = first + some[i];
+    to += number;
+  }
   return in.rest();
 }
 

@@ -1,6 +1,7 @@
 // rice: the gaps between positions as Rice codes, the parameter derived from kept and count.
 #include <algorithm>
 
+#include "laconic/codecs/fixed.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/rice.h"
 
@@ -71,8 +72,29 @@ class Writer {
   unsigned used_ = 0;  // bits of it; below 8 between calls
 };
 
+// Without low bits, and without escapes, every entry up to the last kept is a bit: 0 where it is
+// kept. Made of a byte for each, eight at a time.
+bool write_bits(std::span<const std::uint32_t> positions, Buffer& out) {
+  constexpr std::size_t kPiece = 4096;
+  std::uint32_t largest = 0;
+  for_gaps(positions, [&](std::uint32_t gap) { largest = std::max(largest, gap); });
+  if (largest >= Rice::kEscape) return false;
+  const std::size_t count = std::size_t{positions.back()} + 1;
+  std::uint8_t* const to = out.grow(packed_size(1, count));
+  auto next = positions.begin();
+  for (std::size_t from = 0; from < count; from += kPiece) {
+    const std::size_t part = std::min(kPiece, count - from);
+    std::uint8_t left_out[kPiece];
+    std::fill_n(left_out, part, std::uint8_t{1});
+    for (; next != positions.end() && *next < from + part; ++next) left_out[*next - from] = 0;
+    pack_bytes(left_out, part, 1, to + from / 8);
+  }
+  return true;
+}
+
 // Four codes at a time where they fit a word, which all but escapes usually do.
 void write(std::span<const std::uint32_t> positions, const IndexSpace& space, Buffer& out) {
+  if (rice_bits(positions.size(), space.count) == 0 && write_bits(positions, out)) return;
   const Rice rice = code_for(positions.size(), space);
   const std::size_t bytes = size(positions, space), start = out.size();
   Writer writer(out.grow(bytes + sizeof(std::uint64_t)));
@@ -104,7 +126,8 @@ void write(std::span<const std::uint32_t> positions, const IndexSpace& space, Bu
 // reader.
 class Reader {
  public:
-  Reader(ByteView bytes, const Rice& code) : bytes_(bytes), code_(code) {}
+  Reader(ByteView bytes, const Rice& code, bool plain)
+      : bytes_(bytes), code_(code), plain_(plain) {}
 
   void read(std::size_t count, std::span<std::uint32_t> positions) {
     std::uint64_t next = 0;
@@ -115,6 +138,7 @@ class Reader {
     };
     std::uint32_t *to = positions.data(), *const end = to + positions.size();
     while (to < end) {
+      if (plain_) to += read_bits(count, {to, end}, next);
       to += read_fast(count, {to, end}, next);
       if (to < end) take(*to++, slowly());
     }
@@ -160,6 +184,37 @@ class Reader {
     return j;
   }
 
+  // The same for codes without low bits, up to an escape: every bit is an entry, 0 if it was kept.
+  std::size_t read_bits(std::size_t count, std::span<std::uint32_t> positions,
+                        std::uint64_t& next) {
+    constexpr std::size_t kSpare = 4;  // numbers that are written without asking
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    const std::uint64_t last = bytes_.size() < kWord ? 0 : 8ULL * (bytes_.size() - kWord) + 8;
+    std::size_t j = 0;
+    while (at_ < last) {
+      const std::uint64_t ones = load<std::uint64_t>(bytes_.data() + at_ / 8) >> at_ % 8;
+      const std::uint64_t zeros = ~ones & ((1ULL << (kSure - 1)) - 1);
+      const auto used = static_cast<unsigned>(std::bit_width(zeros));  // up to the last 0
+      const auto number = static_cast<std::size_t>(std::popcount(zeros));
+      std::uint64_t runs = ones & ((1ULL << used) - 1);
+      for (const unsigned length : {1, 2, 4, 8, 8}) runs &= runs >> length;  // of 24 ones
+      if (zeros == 0 || runs != 0 || j + number + kSpare > positions.size() || next + used > count)
+        break;
+      std::uint32_t* to = positions.data() + j;
+      for (std::uint64_t rest = zeros; rest != 0; to += kSpare)
+        for (std::size_t i = 0; i < kSpare; ++i) {
+          // The top bit is never set, and spares the question whether any is.
+          to[i] = static_cast<std::uint32_t>(next) +
+                  static_cast<std::uint32_t>(std::countr_zero(rest | 1ULL << 63));
+          rest &= rest - 1;
+        }
+      j += number;
+      next += used;
+      at_ += used;
+    }
+    return j;
+  }
+
   BitReader from_here() const {
     BitReader bits(bytes_.subspan(static_cast<std::size_t>(at_ / 8)));
     bits.get(at_ % 8);
@@ -175,11 +230,13 @@ class Reader {
 
   ByteView bytes_;
   Rice code_;
+  bool plain_;            // without low bits
   std::uint64_t at_ = 0;  // bits read
 };
 
 ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> positions) {
-  Reader reader(bytes, code_for(positions.size(), space));
+  Reader reader(bytes, code_for(positions.size(), space),
+                rice_bits(positions.size(), space.count) == 0);
   reader.read(space.count, positions);
   return reader.rest();
 }

@@ -2,7 +2,9 @@
 // their magnitudes less one as Rice codes. Close to the entropy of levels that are mostly 0 and
 // +-1.
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstdlib>
 
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/levels.h"
@@ -25,20 +27,80 @@ struct Magnitudes {
   std::uint64_t length = 0;  // of all codes, in bits
 };
 
+// How often each magnitude occurs, less one, among levels that are a byte; the last are those
+// beyond. Four tables take turns, so that equal ones do not wait for each other.
+std::array<std::uint32_t, 128> magnitudes_of(const Levels& levels,
+                                             std::span<const std::uint32_t> nonzero) {
+  std::array<std::uint32_t, 128> part[4] = {};
+  std::size_t turn = 0;
+  for (const std::uint32_t position : nonzero)
+    ++part[turn++ % 4][static_cast<std::size_t>(std::abs(levels.at.small[position]) - 1)];
+  for (std::size_t i = 0; i < part[0].size(); ++i)
+    part[0][i] += part[1][i] + part[2][i] + part[3][i];
+  return part[0];
+}
+
 // Every number of low bits that any magnitude can make use of is tried.
 Magnitudes shortest(const Levels& levels, std::span<const std::uint32_t> nonzero) {
+  const auto counts = magnitudes_of(levels, nonzero);
+  const bool few = counts.back() == 0;
   std::uint32_t largest = 0;
-  for (const std::uint32_t position : nonzero)
-    largest = std::max(largest, magnitude_of(levels[position]));
+  for (std::uint32_t i = 0; few && i < counts.size(); ++i)
+    if (counts[i] > 0) largest = i + 1;
+  for (std::size_t j = 0; !few && j < nonzero.size(); ++j)
+    largest = std::max(largest, magnitude_of(levels[nonzero[j]]));
   Magnitudes best{.bits = 0, .length = ~std::uint64_t{0}};
   for (unsigned bits = 0; bits <= kMostRiceBits; ++bits) {
     const Rice code = code_of(bits, levels.most);
     std::uint64_t length = 0;
-    for (const std::uint32_t position : nonzero) length += code.length(above_one(levels[position]));
+    for (std::uint32_t i = 0; few && i < largest; ++i)
+      length += std::uint64_t{counts[i]} * code.length(i);
+    for (std::size_t j = 0; !few && j < nonzero.size(); ++j)
+      length += code.length(above_one(levels[nonzero[j]]));
     if (length < best.length) best = {bits, length};
     if (largest >> bits <= 1) break;
   }
   return best;
+}
+
+// As many codes as fit go into the stream at once.
+void put_magnitudes(const Levels& levels, std::span<const std::uint32_t> nonzero, const Rice& code,
+                    Buffer& out) {
+  BitWriter bits(out);
+  Rice::Code some{0, 0};
+  for (const std::uint32_t position : nonzero) {
+    const Rice::Code next = code.code(above_one(levels[position]));
+    if (some.length + next.length > Rice::kLongest) {
+      bits.put(some.bits, some.length);
+      some = {0, 0};
+    }
+    some.bits |= next.bits << some.length;
+    some.length += next.length;
+  }
+  bits.put(some.bits, some.length);
+  bits.finish();
+}
+
+// What is left of the stream.
+ByteView take_magnitudes(ByteView bytes, const Rice& code, std::int32_t most,
+                         std::span<const std::uint32_t> positions, const LevelsTo& levels) {
+  BitReader bits(bytes);
+  const auto multiply = [&](std::uint32_t position, std::uint32_t above) {
+    levels.at.set(position, levels.at.small[position] * static_cast<std::int32_t>(above + 1));
+  };
+  for (std::size_t i = 0; i < positions.size();) {
+    const std::uint64_t word = bits.peek();
+    unsigned taken = 0;
+    for (; i < positions.size(); ++i) {
+      const Rice::Short next = code.peek(word >> taken);
+      if (taken + next.length > 56 || next.value >= static_cast<std::uint64_t>(most)) break;
+      taken += next.length;
+      multiply(positions[i], static_cast<std::uint32_t>(next.value));
+    }
+    bits.skip(taken);
+    if (taken == 0) multiply(positions[i], code.get(bits)), ++i;  // escapes, and what is refused
+  }
+  return bits.rest();
 }
 
 bool has_magnitudes(std::size_t nonzero, std::int32_t most) { return nonzero > 0 && most > 1; }
@@ -85,10 +147,7 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   if (!has_magnitudes(nonzero.size(), levels.most)) return;
   const unsigned bits = shortest(levels, nonzero).bits;
   out.append_number(static_cast<std::uint8_t>(bits));
-  const Rice code = code_of(bits, levels.most);
-  BitWriter magnitudes(out);
-  for (const std::uint32_t position : nonzero) code.put(above_one(levels[position]), magnitudes);
-  magnitudes.finish();
+  put_magnitudes(levels, nonzero, code_of(bits, levels.most), out);
 }
 
 ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork& work) {
@@ -104,21 +163,19 @@ ByteView read(ByteView bytes, const LevelsTo& levels, const LevelWork& work) {
   in = ByteReader(index_codec_in(head).read(in.rest(), {.count = levels.count}, positions));
   std::ranges::fill(levels.small(), std::int8_t{0});
   BitReader signs(in.take(packed_size(1, positions.size()), "the signs of levels"));
-  for (const std::uint32_t position : positions)
-    levels.at.small[position] = signs.get(1) != 0 ? -1 : 1;
+  for (std::size_t i = 0; i < positions.size(); i += 32) {
+    const auto some = positions.subspan(i, std::min<std::size_t>(32, positions.size() - i));
+    const std::uint64_t word = signs.get(static_cast<unsigned>(some.size()));
+    for (std::size_t j = 0; j < some.size(); ++j)
+      levels.at.small[some[j]] = static_cast<std::int8_t>(1 - 2 * static_cast<int>(word >> j & 1));
+  }
   signs.expect_end();
   if (!has_magnitudes(positions.size(), most)) return in.rest();
   const unsigned rice_bits = in.take(1, "the width of magnitudes")[0];
   if (rice_bits > kMostRiceBits)
     throw DataError("levels by position: Rice codes with " + std::to_string(rice_bits) +
                     " low bits; allowed: up to " + std::to_string(kMostRiceBits));
-  const Rice code = code_of(rice_bits, most);
-  BitReader magnitudes(in.rest());
-  for (const std::uint32_t position : positions) {
-    const auto magnitude = static_cast<std::int32_t>(code.get(magnitudes) + 1);
-    levels.at.set(position, levels.at.small[position] * magnitude);
-  }
-  return magnitudes.rest();
+  return take_magnitudes(in.rest(), code_of(rice_bits, most), most, positions, levels);
 }
 
 const RegisterLevelCodec sparse{{

@@ -51,18 +51,25 @@ void for_words(ByteView bits, Visit visit) {
   visit(word, i * 8ULL);
 }
 
-// Calls visit(i) for each one, ascending. Throws DataError unless there are exactly `expected`: no
-// more calls are made than that. `what` names the array in the error.
-template <class Visit>
-void for_ones(ByteView bits, std::size_t expected, std::string_view what, Visit visit) {
+// Throws DataError unless there are exactly `expected` ones. `what` names the array in the error.
+inline void expect_ones(ByteView bits, std::size_t expected, std::string_view what) {
   std::size_t ones = 0;
-  for_words(bits, [&](std::uint64_t word, std::uint64_t base) {
-    for (; word != 0; word &= word - 1)
-      if (ones++ < expected) visit(base + static_cast<unsigned>(std::countr_zero(word)));
+  for_words(bits, [&](std::uint64_t word, std::uint64_t) {
+    ones += static_cast<std::size_t>(std::popcount(word));
   });
   if (ones != expected)
     throw DataError(std::string(what) + " should have " + std::to_string(expected) +
                     " ones, but has " + std::to_string(ones));
+}
+
+// Calls visit(i) for each one, ascending. Throws DataError, before any call, unless there are
+// exactly `expected`.
+template <class Visit>
+void for_ones(ByteView bits, std::size_t expected, std::string_view what, Visit visit) {
+  expect_ones(bits, expected, what);
+  for_words(bits, [&](std::uint64_t word, std::uint64_t base) {
+    for (; word != 0; word &= word - 1) visit(base + static_cast<unsigned>(std::countr_zero(word)));
+  });
 }
 
 }  // namespace laconic

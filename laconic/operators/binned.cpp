@@ -16,6 +16,7 @@
 // The edges are fitted to some of the entries where there are many, the means to all.
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "laconic/operators/codes.h"
 #include "laconic/operators/norms.h"
@@ -43,13 +44,21 @@ class Bins {
         for (std::size_t i = first; i < 2 * first; ++i)
           edge_[i] = (mean_[2 * i] + mean_[2 * i + 1]) / 2;
       }
-      measure(depth, depth < bits ? stride_ : 1);
+      if (depth < bits) measure(depth, stride_);
     }
-    if (bits == 1) measure(1, 1);
+    for (std::size_t sign = 0; sign < 2; ++sign)
+      put_cuts(2 + sign, 0, std::numeric_limits<double>::infinity(), cuts_[sign]);
+    measure_all();
   }
 
-  std::uint8_t bin(float value) const {
-    return static_cast<std::uint8_t>(node(value, bits_) - (1U << bits_));
+  // The bins of some entries. Magnitudes beyond a cut are in the next bin: no branch asks which.
+  void bins(std::span<const float> x, std::uint8_t* to) const {
+    const auto half = static_cast<std::uint8_t>(1U << (bits_ - 1));
+    for (std::size_t i = 0; i < x.size(); ++i) to[i] = x[i] < 0 ? half : 0;
+    for (std::size_t cut = 0; cut + 1 < half; ++cut) {
+      const float above = cuts_[0][cut], below = -cuts_[1][cut];
+      for (std::size_t i = 0; i < x.size(); ++i) to[i] += (x[i] > above) | (x[i] < below);
+    }
   }
 
   // What entries of this bin are decoded as; 0, not -0, if there are none.
@@ -80,12 +89,58 @@ class Bins {
       mean_[i] = count[i] > 0 ? sum[i] / count[i] : 0;
   }
 
+  // The edges below a node in the order of what they cut, from `low` to `high`: an edge outside
+  // cuts nothing there. As floats, rounded down: no float is between an edge and that. Returns
+  // where the next one goes.
+  float* put_cuts(std::size_t node, double low, double high, float* to) const {
+    if (node >= 1U << bits_) return to;
+    const double edge = std::clamp(edge_[node], low, high);
+    to = put_cuts(2 * node, low, edge, to);
+    const auto nearest = static_cast<float>(edge);
+    *to++ = static_cast<double>(nearest) > edge ? std::nextafter(nearest, 0.0F) : nearest;
+    return put_cuts(2 * node + 1, edge, high, to);
+  }
+
+  // As measure for all entries and bins. Magnitudes of each bin are put aside, then the sums of
+  // four bins go on side by side: one that has fewer adds zeros, which changes nothing.
+  void measure_all() {
+    constexpr std::size_t kPiece = 1024, kSums = 4;
+    const std::size_t number = std::size_t{1} << bits_;
+    double sums[std::size_t{1} << kMostBits] = {};
+    std::size_t counts[std::size_t{1} << kMostBits] = {};
+    std::uint8_t codes[kPiece];
+    float aside[std::size_t{1} << kMostBits][kPiece];
+    for (std::size_t from = 0; from < x_.size(); from += kPiece) {
+      const auto some = x_.subspan(from, std::min(kPiece, x_.size() - from));
+      bins(some, codes);
+      std::uint32_t sizes[std::size_t{1} << kMostBits] = {};
+      for (std::size_t i = 0; i < some.size(); ++i)
+        aside[codes[i]][sizes[codes[i]]++] = std::abs(some[i]);
+      for (std::size_t first = 0; first < number; first += kSums) {
+        std::uint32_t longest = 0;
+        for (std::size_t b = first; b < first + kSums; ++b) longest = std::max(longest, sizes[b]);
+        for (std::size_t b = first; b < first + kSums; ++b)
+          std::fill(aside[b] + sizes[b], aside[b] + longest, 0.0F);
+        double sum[kSums];
+        std::copy_n(sums + first, kSums, sum);
+        for (std::uint32_t i = 0; i < longest; ++i)
+          for (std::size_t b = 0; b < kSums; ++b)
+            sum[b] += static_cast<double>(aside[first + b][i]);
+        std::copy_n(sum, kSums, sums + first);
+      }
+      for (std::size_t b = 0; b < number; ++b) counts[b] += sizes[b];
+    }
+    for (std::size_t b = 0; b < number; ++b)
+      mean_[number + b] = counts[b] > 0 ? sums[b] / static_cast<double>(counts[b]) : 0;
+  }
+
   static constexpr std::size_t kFitted = 16384;  // entries, up to twice as many
 
   std::span<const float> x_;
   unsigned bits_;
   std::size_t stride_;  // a fit looks at every so many entries
   Nodes mean_{}, edge_{};
+  float cuts_[2][1U << (kMostBits - 1)];  // of entries from zero on, and of those below
 };
 
 class Binned : public Quantiser {
@@ -105,7 +160,7 @@ class Binned : public Quantiser {
       store(planes[0].data() + b * sizeof(float), of.value(b));
     pack_codes(x.size(), bits_, planes[1], scratch,
                [&](std::size_t from, std::size_t part, std::uint8_t* to) {
-                 for (std::size_t i = 0; i < part; ++i) to[i] = of.bin(x[from + i]);
+                 of.bins(x.subspan(from, part), to);
                });
     return true;
   }

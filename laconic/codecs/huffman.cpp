@@ -159,27 +159,23 @@ void for_table(const HuffmanCode& code, With with, None none) {
   }
 }
 
+std::uint8_t* end_of(const kernels::BitStream& stream) {
+  if (stream.used > 0) *stream.to = static_cast<std::uint8_t>(stream.word);
+  return stream.to + (stream.used > 0);
+}
+
 // The two ends of what occurs, and the table of lengths between them.
 std::uint8_t* put_table(const HuffmanCode& code, std::uint8_t* to) {
   *to++ = code.symbols[0];
   *to++ = code.symbols[code.distinct - 1];
-  std::uint64_t word = 0;
-  unsigned used = 0;
-  const auto put = [&](std::uint64_t bits, unsigned length) {
-    word |= bits << used;
-    used += length;
-    store(to, word);
-    to += used / 8;
-    word >>= used / 8 * 8;
-    used %= 8;
-  };
+  kernels::BitStream table{to};
   for_table(
-      code, [&](std::size_t symbol) { put(code.lengths[symbol], 4); },
+      code, [&](std::size_t symbol) { table.put(code.lengths[symbol], 4); },
       [&](std::size_t gap) {
-        for (; gap > 16; gap -= 16) put(15 << 4, 8);
-        put((gap - 1) << 4, 8);
+        for (; gap > 16; gap -= 16) table.put(15 << 4, 8);
+        table.put((gap - 1) << 4, 8);
       });
-  return to + (used > 0);
+  return end_of(table);
 }
 
 std::size_t table_size(const HuffmanCode& code) {
@@ -200,11 +196,6 @@ kernels::BitCodes bit_codes_of(const HuffmanCode& code) {
     words[symbol] = static_cast<std::uint16_t>(reversed(next[length]++, length) << 4 | length);
   }
   return words;
-}
-
-std::uint8_t* end_of(const kernels::BitStream& stream) {
-  if (stream.used > 0) *stream.to = static_cast<std::uint8_t>(stream.word);
-  return stream.to + (stream.used > 0);
 }
 
 // Two streams side by side. `first` has as many symbols, or more. Returns their ends.

@@ -45,13 +45,14 @@ LevelCounts count_levels(const Levels& levels) {
   LevelCounts counts{.count = levels.count, .most = levels.most};
   std::array<std::uint32_t, 256> pairs{};
   std::uint8_t packed[kAll / 2];
-  std::size_t size = 0;
+  std::size_t size = 0, symbols_end = kEscape;  // above all that occur
   for (std::size_t from = 0; from < levels.count; from += stride) {
     const std::size_t part = std::min(kStretch, levels.count - from);
     std::uint8_t symbols[kStretch];
     if (zigzag(levels.at.small + from, part, symbols) >= kEscape) {
       std::array<std::uint32_t, 256> here{};
       count_bytes({symbols, part}, here);
+      symbols_end = 256;
       for (std::size_t s = kEscape; s < 256; ++s) counts.bytes[s] += here[s];
       for (std::size_t i = 0; here[255] > 0 && i < part; ++i)
         if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
@@ -64,13 +65,16 @@ LevelCounts count_levels(const Levels& levels) {
   }
   count_bytes({packed, size}, pairs);
   std::uint32_t halves[kEscape + 1] = {};
-  for (std::size_t s = 0; s < 256; ++s)
-    if (pairs[s] > 0) halves[s & 15] += pairs[s], halves[s >> 4] += pairs[s];
+  for (std::size_t high = 0; high < 16; ++high)
+    for (std::size_t low = 0; low < 16; ++low) {
+      halves[low] += pairs[16 * high + low];
+      halves[high] += pairs[16 * high + low];
+    }
   halves[0] -= counts.seen % 2;  // what the last is filled up with
   std::copy_n(halves, kEscape, counts.bytes.begin());
   counts.code_of_bytes = huffman_code(counts.bytes);
   counts.code_of_pairs = huffman_code(pairs);
-  for (std::uint32_t s = 1; s < 256; ++s) {
+  for (std::uint32_t s = 1; s < symbols_end; ++s) {
     const std::uint32_t magnitude = (s + 1) / 2;
     if (counts.bytes[s] > 0) counts.largest = magnitude;
     if (s < 255) counts.magnitudes += std::uint64_t{counts.bytes[s]} * magnitude;

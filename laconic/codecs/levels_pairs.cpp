@@ -36,8 +36,11 @@ std::size_t max_size(std::size_t count, std::int32_t most) {
 }
 
 void write(const Levels& levels, Buffer& out, const LevelWork& work) {
-  LevelCounts counted;
-  const LevelCounts& counts = work.counts ? *work.counts : (counted = count_levels(levels));
+  if (!work.counts) {
+    const LevelCounts counts = count_levels(levels);
+    return write(levels, out, {work.positions, work.entropy, work.pool, &counts});
+  }
+  const LevelCounts& counts = *work.counts;
   const bool small = levels.most <= 7 || guess_pairs(counts) <= guess_bytes(counts);
   const Form form = kForms[small ? 0 : 1];
   out.append_number(form.tag);

@@ -75,14 +75,18 @@ class StepSearch {
       }
     };
     const bool is_large = sample_.size() >= 4 * 4096;
+    const double guess = std::sqrt(1.5) * low_;  // f(1 - f) is 1/6 on average, 1/4 at most
     RoundingVariance all(sample_, target_ * share_ * kAimed);
     if (is_large) {
       RoundingVariance few(sample_.first(sample_.size() / 4), target_ * (share_ / 4) * kAimed);
+      few.look(guess);
       halve(few, 8);
       const double width = high - low, middle = low;
       low = std::max(low_, middle - width);
       high = std::min(high_, middle + 2 * width);
       all.look(few.crossing());
+    } else {
+      all.look(guess);
     }
     halve(all, is_large ? 8 : 20);
     return low;

@@ -78,10 +78,14 @@ class LevelCoder : public Coder {
       } else if (shape.count > 0) {
         const Levels levels{levels_of(planes, i), shape.count, shape.most};
         LevelWork work = work_of(scratch);
-        LevelCounts counts;
-        if (!named_) work.counts = &(counts = count_levels(levels));
-        const LevelCodec& codec = named_ ? *named_ : choose_levels(counts);
-        if (!named_) out.append_number(static_cast<std::uint8_t>(codec.tag));
+        if (named_) {
+          named_->write(levels, out, work);
+          continue;
+        }
+        const LevelCounts counts = count_levels(levels);
+        work.counts = &counts;
+        const LevelCodec& codec = choose_levels(counts);
+        out.append_number(static_cast<std::uint8_t>(codec.tag));
         codec.write(levels, out, work);
       }
     }

@@ -763,6 +763,37 @@ TEST(Bits, RestLeavesWholeBytes) {
   EXPECT_THROW(reader.rest(), DataError);
 }
 
+// Positions so dense that their codes are a bitmap, with ways between them that are escaped, or
+// nearly, wherever these lie in a word; and what a code by code writer makes of them.
+TEST(Index, RiceCodesWithoutLowBitsEqualTheirPlainTwin) {
+  const IndexCodec& rice = index_codec("rice");
+  for (const std::size_t count : {3, 60, 64, 500, 5000, 20000})
+    for (const std::uint32_t gap : {0U, 1U, 22U, 23U, 24U, 25U, 47U, 56U, 57U, 70U, 200U})
+      for (std::uint64_t seed = 0; seed < 6; ++seed) {
+        std::mt19937_64 random(seed);
+        Indices positions;
+        for (std::size_t at = random() % 3; at < count; at += 1 + random() % 10 / 9) {
+          positions.push_back(static_cast<std::uint32_t>(at));
+          if (seed > 0 && random() % 300 == 0) at += gap;
+        }
+        const IndexSpace space{.count = count};
+        if (rice_bits(positions.size(), count) > 0) continue;
+        const Rice code(0, static_cast<std::uint32_t>(count - 1));
+        Buffer out;
+        BitWriter bits(out);
+        std::uint32_t next = 0;
+        for (const std::uint32_t position : positions) {
+          code.put(position - next, bits);
+          next = position + 1;
+        }
+        bits.finish();
+        const Bytes bytes = written(rice, positions, space);
+        ASSERT_EQ(bytes, Bytes(out.view().begin(), out.view().end())) << count << " " << gap;
+        ASSERT_EQ(read_back(rice, bytes, space, positions.size()), positions);
+        ASSERT_EQ(rice.size(positions, space), bytes.size());
+      }
+}
+
 TEST(Bits, ReversedTurnsAField) {
   EXPECT_EQ(reversed(0, 0), 0U);
   EXPECT_EQ(reversed(0b110, 3), 0b011U);

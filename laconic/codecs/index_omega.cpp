@@ -9,10 +9,9 @@ namespace {
 // tables that take turns, so that no count waits for the one before.
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
   constexpr std::size_t kMany = 128;
-  if (positions.size() < kMany) {
-    std::uint64_t bits = 0;
-    for_gaps(positions, [&](std::uint32_t gap) { bits += omega_length(gap + 1); });
-    return (bits + 7) / 8;
+  if (positions.size() < kMany || positions.back() - positions.front() == positions.size() - 1) {
+    const auto length = [](std::uint32_t gap) { return omega_length(gap + 1); };
+    return (sum_over_gaps(positions, length) + 7) / 8;
   }
   std::size_t counts[4][33] = {}, turn = 0;
   for_gaps(positions, [&](std::uint32_t gap) { ++counts[turn++ % 4][std::bit_width(gap + 1)]; });

@@ -14,9 +14,7 @@ Rice code_for(std::size_t kept, const IndexSpace& space) {
 
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace& space) {
   const Rice code = code_for(positions.size(), space);
-  std::uint64_t bits = 0;
-  for_gaps(positions, [&](std::uint32_t gap) { bits += code.length(gap); });
-  return (bits + 7) / 8;
+  return (sum_over_gaps(positions, [&](std::uint32_t gap) { return code.length(gap); }) + 7) / 8;
 }
 
 // The entries left out allow for `runs` ones in all. An escape takes the place of 24 of them and

@@ -6,11 +6,10 @@ namespace laconic {
 namespace {
 
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
-  std::size_t bytes = positions.size();
-  for_gaps(positions, [&](std::uint32_t gap) {  // a byte more for every 7 bits
-    bytes += (gap >> 7 != 0) + (gap >> 14 != 0) + (gap >> 21 != 0) + (gap >> 28 != 0);
-  });
-  return bytes;
+  return positions.size() + sum_over_gaps(positions, [](std::uint32_t gap) -> std::uint64_t {
+           // a byte more for every 7 bits
+           return (gap >> 7 != 0) + (gap >> 14 != 0) + (gap >> 21 != 0) + (gap >> 28 != 0);
+         });
 }
 
 // A gap of more than n bytes leaves out at least 2^7n entries, so there are only so many of them.

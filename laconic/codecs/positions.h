@@ -21,6 +21,19 @@ void for_gaps(std::span<const std::uint32_t> positions, Visit visit) {
   for (std::size_t j = 1; j < positions.size(); ++j) visit(positions[j] - positions[j - 1] - 1);
 }
 
+// The sum of length(g) over all gaps; of neighbours without a gap, which are told by their ends, at
+// once.
+template <class Length>
+std::uint64_t sum_over_gaps(std::span<const std::uint32_t> positions, Length length) {
+  if (positions.empty()) return 0;
+  const std::size_t more = positions.size() - 1;
+  if (positions.back() - positions.front() == more)
+    return length(positions.front()) + more * std::uint64_t{length(0U)};
+  std::uint64_t sum = 0;
+  for_gaps(positions, [&](std::uint32_t gap) { sum += length(gap); });
+  return sum;
+}
+
 [[noreturn]] inline void refuse_beyond(std::uint64_t position, std::size_t count) {
   throw DataError("position " + std::to_string(position) + " is not among " +
                   std::to_string(count) + " entries");

@@ -88,9 +88,9 @@ class Search {
   }
 
   // Keeps the k best of candidates that all count. Returns a magnitude that none of them is below;
-  // 0 when they are fewer than k.
+  // 0 when they are fewer than k or all.
   std::uint32_t cut_one(Picked& found, std::uint32_t bound) {
-    if (found.size() < k_) return 0;
+    if (found.size() < k_ || k_ >= x_.size()) return 0;
     Cut cut = kernels::cut_after(k_, found.values.view(), Side::both, bound, x_.largest(),
                                  scratch_.magnitudes);
     const std::uint32_t least = cut.least();

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes as c
 import json
+import os
 from typing import Any, Sequence
 
 from . import _library as l
+from ._arguments import MOST_THREADS, a_text, a_whole, seconds, texts
 from .errors import TransportError, UsageError
 
 
@@ -34,27 +36,49 @@ def pointers(addresses: Sequence[int]) -> Any:
 
 
 def recipe_text(
-    name: str, recipe: str | dict[str, Any] | None, options: dict[str, Any], usual: dict[str, Any]
+    name: str, recipe: str | os.PathLike[str] | dict[str, Any] | None, options: dict[str, Any], usual: dict[str, Any]
 ) -> str:
     """A recipe by name, file, JSON text or dict, or one made of the options that were given."""
     given = {key: value for key, value in options.items() if value is not None}
     if recipe is not None:
         if given:
             raise UsageError(f"a recipe and also {' '.join(sorted(given))}; allowed: one or the other")
-        return recipe if isinstance(recipe, str) else json.dumps(recipe)
+        if isinstance(recipe, (str, os.PathLike)):
+            return os.fspath(recipe)
+        if not isinstance(recipe, dict):
+            raise UsageError(f"a recipe of type {type(recipe).__name__}; allowed: a name, a .json file, JSON text or a dict")
+        return _as_json(recipe)
     if "rules" in given:
-        given["rules"] = list(given["rules"])
-    return json.dumps({"name": name, **usual, **given})
+        given["rules"] = texts(given["rules"], "rules")
+    return _as_json({"name": name, **usual, **given})
+
+
+def _as_json(recipe: dict[str, Any]) -> str:
+    for key, value in recipe.items():
+        try:
+            json.dumps({key: value}, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise UsageError(f"a recipe's {key!r} is {value!r}; allowed: what JSON has") from None
+    return json.dumps(recipe)
+
+
+def check_running(seed: Any, timeout: Any, threads: Any, guard: Any = None) -> None:
+    """What a Method will be given, found wrong before ranks meet."""
+    a_whole(seed, "seed")
+    seconds(timeout)
+    a_whole(threads, "threads", 1, MOST_THREADS)
+    if guard is not None:
+        a_text(guard, "guard")
 
 
 def recipe_of(text: str) -> dict[str, Any]:
     """A recipe with everything that may be left out. Raises UsageError for one that cannot be."""
-    whole = l.library().fill("recipe_json", text.encode())
+    whole = l.library().fill("recipe_json", a_text(text, "recipe"))
     return dict(json.loads(bytes(whole).rstrip(b"\0")))
 
 
 class Method:
-    """All ranks make one at the same time; it raises on all of them unless they agree."""
+    """All ranks make one at the same time; it raises on all of them unless they agree. The transport is closed with it."""
 
     def __init__(
         self,
@@ -73,18 +97,22 @@ class Method:
         names = [name.encode() for name, _ in tensors]
         listed = [l.Tensor(name, len(shape), shape) for name, shape in zip(names, shapes)]
         options = l.MethodOptions(
-            recipe=recipe.encode(),
+            recipe=a_text(recipe, "recipe"),
             tensors=(l.Tensor * len(listed))(*listed),
             tensor_count=len(listed),
             start=None if start is None else pointers(start),
-            seed=seed,
-            timeout_seconds=timeout,
-            threads=threads,
+            seed=a_whole(seed, "seed"),
+            timeout_seconds=seconds(timeout),
+            threads=a_whole(threads, "threads", 1, MOST_THREADS),
             unit_bytes=unit_bytes,
-            guard=None if guard is None else guard.encode(),
+            guard=None if guard is None else a_text(guard, "guard"),
         )
         self._handle: c.c_void_p | None = None
-        self._handle = self._named(l.library().handle, "method_create", transport.handle, c.byref(options))
+        try:
+            self._handle = self._named(l.library().handle, "method_create", transport.handle, c.byref(options))
+        except BaseException:
+            transport.close()
+            raise
 
     def _named(self, function: Any, *arguments: Any) -> Any:
         """Calls it; an error of the transport names who is lost."""
@@ -103,6 +131,10 @@ class Method:
     def _ask(self, function: str, answer: Any) -> Any:
         self._call(function, c.byref(answer))
         return answer.value
+
+    @property
+    def closed(self) -> bool:
+        return self._handle is None
 
     @property
     def averages_gradients(self) -> bool:
@@ -199,7 +231,11 @@ class Method:
         self._call("state_get", name.encode(), address, count)
 
     def set_transport(self, transport: Transport) -> None:
-        self._call("method_set_transport", transport.handle)
+        try:
+            self._call("method_set_transport", transport.handle)
+        except BaseException:
+            transport.close()
+            raise
         self.transport.close()
         self.transport = transport
 

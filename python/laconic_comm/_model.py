@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable
 import torch
 
 from . import _library as l
+from ._arguments import a_whole
 from .errors import UsageError
 
 DTYPES = {torch.float32: l.FLOAT32, torch.float16: l.FLOAT16, torch.bfloat16: l.BFLOAT16}
@@ -91,23 +92,43 @@ def blob_of(states: Any, rank: int, size: int, shard: str = "") -> tuple[bytes, 
     from ._method import redistributed
 
     merged: dict[str, Any] = {}
-    for state in [states] if isinstance(states, dict) else states:
+    for state in _listed(states):
         for key in ("version", "world_size", "step"):
             if key not in state:
                 raise UsageError(f"the state has no '{key}': it is not one of this package")
             if merged.setdefault(key, state[key]) != state[key]:
                 raise UsageError(f"the ranks' states differ in '{key}': {merged[key]} and {state[key]}")
         merged.update(state)
-    if merged.get("version") != 1:
-        raise UsageError(f"a state of version {merged.get('version')}; allowed: 1")
-    saved = int(merged["world_size"])
+    if merged["version"] != 1:
+        raise UsageError(f"a state of version {merged['version']}; allowed: 1")
+    saved, step = a_whole(merged["world_size"], "the state's world_size", least=1), a_whole(merged["step"], "the state's step")
     if saved == size and blob_key(rank, shard) in merged:
-        return bytes(merged[blob_key(rank, shard)].numpy()), int(merged["step"])
-    missing = [r for r in range(saved) if blob_key(r, shard) not in merged]
-    if missing:
+        return _bytes_of(merged, rank, shard), step
+    missing = next((r for r in range(saved) if blob_key(r, shard) not in merged), None)
+    if missing is not None:
         raise UsageError(
-            f"the state of {saved} ranks lacks '{blob_key(missing[0], shard)}'; for {size} ranks give all of them, "
+            f"the state of {saved} ranks lacks '{blob_key(missing, shard)}'; for {size} ranks give all of them, "
             "as one dict or as a list of dicts"
         )
-    blobs = [bytes(merged[blob_key(r, shard)].numpy()) for r in range(saved)]
-    return redistributed(blobs, size, rank), int(merged["step"])
+    return redistributed([_bytes_of(merged, r, shard) for r in range(saved)], size, rank), step
+
+
+def _listed(states: Any) -> list[dict[str, Any]]:
+    try:
+        listed = [states] if isinstance(states, dict) else list(states)
+    except TypeError:
+        listed = [states]
+    for state in listed:
+        if not isinstance(state, dict):
+            raise UsageError(f"a state of type {type(state).__name__}; allowed: what state_dict() gave, or a list of all ranks'")
+    if not listed:
+        raise UsageError("an empty list of states; allowed: what state_dict() gave on all ranks")
+    return listed
+
+
+def _bytes_of(merged: dict[str, Any], rank: int, shard: str) -> bytes:
+    blob = merged[blob_key(rank, shard)]
+    if not isinstance(blob, torch.Tensor) or blob.dtype != torch.uint8:
+        kind = blob.dtype if isinstance(blob, torch.Tensor) else type(blob).__name__
+        raise UsageError(f"the state's '{blob_key(rank, shard)}' is of type {kind}; allowed: a tensor of uint8")
+    return bytes(blob.cpu().numpy())

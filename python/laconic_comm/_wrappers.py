@@ -17,6 +17,8 @@ _INSIDE = {  # attribute: whose
 
 def unwrapped(model: Any) -> Any:
     """The DistributedDataParallel or sharded model in what torch.compile, Accelerate or Lightning made of it."""
+    if not hasattr(model, "__dict__"):  # nothing can be in it
+        return model
     found = _of_lightning(model)
     while True:
         for name, whose in _INSIDE.items():

@@ -19,8 +19,9 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from . import _library as l
+from ._arguments import a_scaler, an_optimizer
 from ._dense import DenseParts
-from ._method import Method, recipe_of, recipe_text
+from ._method import Method, check_running, recipe_of, recipe_text
 from ._model import DTYPES, after_steps, at_end_of_backward, blob_of, described, state_of, trained
 from ._staging import staging_for
 from ._stats import Costs, tensor_report
@@ -64,6 +65,8 @@ def attach(model: Any, op: str | None = None, **options: Any) -> State:
 class State:
     """What ``attach`` returns. ``ddp.register_comm_hook(state, state.hook)`` is the other way to use it."""
 
+    _closed = True  # nothing to close yet
+
     def __init__(
         self,
         model: Any,
@@ -85,10 +88,11 @@ class State:
         writer: Any = None,
         _staging: Any = False,
     ) -> None:
-        self._closed = False
         model = unwrapped(model)
         self._require(model)
+        self._closed = False
         self._model = weakref.ref(model)
+        check_running(seed, timeout, threads, guard)
         if op is None and exchange is None and recipe is None:
             raise UsageError("nothing to do; allowed: an operator, an exchange or a recipe")
         options = {"op": op, "memory": memory, "exchange": exchange, "layout": layout, "rules": rules}
@@ -104,12 +108,12 @@ class State:
         self._staging = staging_for(device, _staging)
         self._group = own_group if group is None else group
         self._timeout, self._transport = timeout, transport
-        self._scaler, self._optimizer, self._stepped = scaler, None, True
+        self._scaler, self._optimizer, self._stepped = a_scaler(scaler), None, True
+        self._costs = Costs(writer)
         if optimizer is not None:
-            self._follow(unwrapped_optimizer(optimizer))
+            self._follow(an_optimizer(unwrapped_optimizer(optimizer)))
         self.error: Error | None = None
         self._untold: Error | None = None  # what could not be raised by the pass that met it
-        self._costs = Costs(writer)
         self._step = 0
         self._open = self._pending = self._refused = False
         self._parts: list[_Part] = []
@@ -370,7 +374,7 @@ class State:
     def stats(self) -> dict[str, Any]:
         """``{"steps", "last", "total", "tensors"}``: bytes, ratio and seconds of the last step and of all, and ``tensor_stats``."""
         told = self._costs.report()
-        known = told["steps"] and self.error is None and self._dense is None
+        known = told["steps"] and self.error is None and self._dense is None and not self._closed
         return {**told, "tensors": self.tensor_stats() if known else {}}
 
     def tensor_stats(self) -> dict[str, dict[str, Any]]:

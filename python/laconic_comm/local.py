@@ -14,7 +14,8 @@ from typing import Any, Iterable
 import torch
 import torch.distributed as dist
 
-from ._method import Method, pointers, recipe_of, recipe_text
+from ._arguments import an_optimizer
+from ._method import Method, check_running, pointers, recipe_of, recipe_text
 from ._model import after_steps, blob_of, described, memory_shape, state_of, trained
 from ._stats import Costs
 from ._transports import make_transport
@@ -34,6 +35,7 @@ def _broadcast(tensor: torch.Tensor, source: int, group: Any) -> None:
 
 class _Around:
     _may_follow = True  # step() may come after a step that the optimizer has made
+    _mixes = False  # models meet those of neighbours
 
     def __init__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, text: str, *,
@@ -42,13 +44,21 @@ class _Around:
     ) -> None:  # fmt: skip
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             raise UsageError("a DistributedDataParallel, which averages gradients; allowed: the module in it")
+        if not isinstance(model, torch.nn.Module):
+            raise UsageError(f"a model of type {type(model).__name__}; allowed: a torch.nn.Module")
+        check_running(seed, timeout, threads)
         self.recipe = recipe_of(text)
+        if bool(self.recipe["mixer"]) != self._mixes and (self._mixes or self.recipe["mixer"]):
+            self._refuse_the_other_kind()
         self.model, self.optimizer = model, optimizer
         named = trained(model)
         for name, parameter in named.items():
             if parameter.dtype != torch.float32 or memory_shape(parameter) is None:
                 raise UsageError(f"parameter '{name}' is no float32 array without gaps")
         self._parameters = list(named.values())
+        stepped = {id(p) for group in an_optimizer(optimizer).param_groups for p in group["params"]}
+        if not stepped & {id(p) for p in self._parameters}:
+            raise UsageError("an optimizer of other parameters; allowed: one of the model's")
         self._masks = "masking" in self.recipe["memory"]
         self._costs = Costs(writer)
         self._step, self._group = 0, group
@@ -67,6 +77,12 @@ class _Around:
             raise UsageError(f"recipe '{self.recipe['name']}' averages gradients; use lc.attach")
         _all.add(self)
         log.info("%s: %d tensors, %d ranks", self.recipe["name"], len(self._parameters), self.world_size)
+
+    def _refuse_the_other_kind(self) -> None:
+        name, local = self.recipe["name"], self.recipe["delay"] > 1 or self.recipe["outer"] != "none"
+        if self.recipe["mixer"]:
+            raise UsageError(f"recipe '{name}' mixes models with neighbours; use lc.Gossip")
+        raise UsageError(f"recipe '{name}' " + ("averages models now and then; use lc.LocalSteps" if local else "averages gradients; use lc.attach"))
 
     @property
     def rank(self) -> int:
@@ -247,6 +263,7 @@ class Gossip(_Around):
     """
 
     _may_follow = False
+    _mixes = True
 
     def __init__(
         self,

@@ -19,8 +19,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ._library import FLOAT32
+from ._arguments import a_scaler, a_whole, an_optimizer, texts
 from ._link import Link, measure_link, parse_link
-from ._method import Method, Transport, recipe_of, recipe_text
+from ._method import Method, Transport, check_running, recipe_of, recipe_text
 from ._model import described, memory_shape, trained
 from ._transports import make_transport
 from .errors import UsageError
@@ -71,14 +72,19 @@ def report(
     |mean| in the middle step. ``error``: the same of the sums over all steps, which is what feedback keeps small; both
     are None for memories that carry momentum. ``tensors``: that error of each. ``writer``: of TensorBoard, gets them too.
     """
+    steps = a_whole(steps, "steps")
     if steps < 1:
         raise UsageError(f"{steps} steps; allowed: at least 1")
-    texts = [recipe_text("", one, {}, {}) for one in recipes]
-    for recipe in map(recipe_of, texts):
+    check_running(seed, timeout, threads)
+    given = [recipe_text("", one, {}, {}) for one in ([recipes] if isinstance(recipes, dict) else texts(recipes, "recipes"))]
+    for recipe in map(recipe_of, given):
         if recipe["mixer"] or recipe["delay"] > 1 or recipe["outer"] != "none":
             raise UsageError(f"recipe '{recipe['name']}' averages no gradients; allowed: those of lc.attach")
     if isinstance(model, DistributedDataParallel) and group is None:
         group = model.process_group
+    if optimizer is not None:
+        an_optimizer(optimizer)
+    a_scaler(scaler)
     on_link = parse_link(link) if link else None
     end = make_transport(transport, group, timeout)
 
@@ -93,7 +99,7 @@ def report(
         train = step or _plain_step(model, loss, optimizer)
         told = (lambda: _rate(optimizer), lambda: float(scaler.get_scale()) if scaler is not None else 1.0)
         with _Gradients(model) as gradients, contextlib.ExitStack() as stack:
-            shadows = [_Shadow(end, text, gradients, options) for text in ["dense", *texts]]
+            shadows = [_Shadow(end, text, gradients, options) for text in ["dense", *given]]
             for shadow in shadows:
                 stack.callback(shadow.method.close)
             whole, computing = _follow(_repeated(loader, steps), train, gradients, shadows, told)

@@ -49,7 +49,6 @@ class ShardedState(State):
     _UNIT_BYTES = 1  # torch waits for each unit, so none may wait for the next
 
     def __init__(self, model: Any, op: str | None = None, *, mesh: Any = None, **options: Any) -> None:
-        self._closed = True  # nothing to close yet
         kinds = _kinds()
         if not kinds or not hasattr(kinds[0], "set_all_reduce_hook"):
             raise UsageError(f"torch {torch.__version__} has no all-reduce hook of fully_shard(); allowed: 2.6 and later")
@@ -65,7 +64,6 @@ class ShardedState(State):
     def _require(self, model: Any) -> None:
         if not is_sharded(model):
             raise UsageError(f"mesh= with a {type(model).__name__}; allowed: a model of fully_shard()")
-        self._closed = False
 
     def _look_at(self, model: Any) -> tuple[dict[str, torch.nn.Parameter], list[tuple[str, tuple[int, ...]]], Any]:
         if self.recipe["layout"] != "tensor":

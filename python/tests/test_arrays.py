@@ -66,6 +66,81 @@ def test_wrong_arguments_are_named():
         lc.compress(np.arange(3), "natural")
 
 
+@pytest.mark.parametrize("op", [None, 5, b"natural", "natural\0+entropy"])
+def test_an_operator_is_text(op):
+    with pytest.raises(lc.UsageError, match="op is .*; allowed: text"):
+        lc.compress(random(3), op)
+
+
+@pytest.mark.parametrize("key", ["seed", "step", "rank"])
+@pytest.mark.parametrize("value", [-1, 2**64, 1.5, "1", None])
+def test_keys_are_whole_numbers_and_none_wraps_around(key, value):
+    with pytest.raises(lc.UsageError, match=f"{key} is .*; allowed: whole numbers from 0 to"):
+        lc.compress(random(3), "natural", **{key: value})
+    assert lc.inspect(lc.compress(random(3), "natural", **{key: np.int64(7)}))[key] == 7
+
+
+@pytest.mark.parametrize("data", [5, -1, None, "LAC", [76, 65]])
+@pytest.mark.parametrize("read", [lc.decompress, lc.inspect])
+def test_what_is_not_bytes_is_no_frame(read, data):
+    with pytest.raises(lc.UsageError, match="a frame of type"):
+        read(data)
+
+
+@pytest.mark.parametrize("op", ["natural", "qsgd:4", "randomk:0.1"])
+def test_what_leaves_the_range_of_float16_stays_finite(op):
+    x = np.full(100, 65504, np.float16)
+    assert np.isfinite(lc.decompress(lc.compress(x, op))).all()
+    assert np.isinf(lc.decompress(lc.compress(np.array([np.inf, 1], np.float16), op))).tolist() == [True, False]
+
+
+def test_a_float64_beyond_float32_is_refused_as_by_the_program():
+    with pytest.raises(lc.UsageError, match="entry 2 of the float64 array is finite but beyond the range of float32"):
+        lc.compress(np.array([1, np.inf, -1e300, 1e300]), "natural")
+
+
+def frame_of_rests(shape, counted, dtype=0):
+    """By docs/frame.md: one section that rests, or none."""
+
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+    head = b"LAC" + bytes([2, 0, 1, 7]) + b"natural" + bytes(11) + bytes([dtype]) + varint(len(shape))
+    head += b"".join(map(varint, shape))
+    table = bytes([1, 0, 0]) + varint(counted) + bytes([2, 0]) if counted else bytes([0])
+    frame = head + table + len(table).to_bytes(4, "little")
+    crc = 0xFFFFFFFF
+    for byte in frame:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return frame + (crc ^ 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def test_a_part_of_an_array_is_no_array():
+    assert lc.decompress(frame_of_rests([10], 10)).tolist() == [0] * 10
+    for counted in (0, 5):
+        data = frame_of_rests([10], counted)
+        assert not lc.inspect(data)["complete"]
+        with pytest.raises(lc.DataError, match="a part of an array of 10 entries"):
+            lc.decompress(data)
+
+
+def test_frames_claim_no_more_than_is_allowed():
+    deep = frame_of_rests([1] * 64, 1)
+    if int(np.__version__.split(".")[0]) < 2:
+        with pytest.raises(lc.DataError, match="64 dimensions; NumPy's have up to 32"):
+            lc.decompress(deep)
+    else:
+        assert lc.decompress(deep).ndim == 64
+    large = frame_of_rests([2**31], 2**31, dtype=2)
+    for read in (lc.decompress, lc.inspect):
+        with pytest.raises(lc.DataError, match="more than 1000 entries"):
+            read(large, max_count=1000)
+        with pytest.raises(lc.UsageError, match="max_count is 0"):
+            read(large, max_count=0)
+
+
 def test_damaged_frames_are_refused():
     data = bytearray(lc.compress(random(100), "natural"))
     for damaged in (b"", data[:-1], bytes(50), data[:60] + bytes([data[60] ^ 1]) + data[61:]):

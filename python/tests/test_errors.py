@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -36,6 +37,62 @@ def wrong(rank, size):
     with pytest.raises(lc.UsageError, match="float64"):
         lc.attach(wrapped().double(), "natural")
     return told
+
+
+def strange(rank, size):
+    model = wrapped()
+    told, before = [], len(os.listdir("/proc/self/fd"))
+    for arguments in (
+        {"timeout": float("nan")}, {"timeout": float("inf")}, {"timeout": 0}, {"timeout": "60"}, {"timeout": None},
+        {"threads": 0}, {"threads": -1}, {"threads": 2**40}, {"threads": 1.5},
+        {"seed": -1}, {"seed": 2**64}, {"seed": "a"},
+        {"guard": True},
+        {"op": b"natural"}, {"op": 5},
+        {"rules": 5}, {"rules": "nope"},
+        {"op": None, "recipe": 5}, {"op": None, "recipe": {"name": "mine", "op": {1}}}, {"op": None, "recipe": "\0"},
+        {"optimizer": "adam"}, {"optimizer": torch.optim.SGD},
+        {"scaler": 5},
+        {"guard": "maybe"},
+    ):  # fmt: skip
+        with pytest.raises(lc.UsageError) as caught:
+            lc.attach(model, **{"op": "natural", "transport": TRANSPORT, **arguments})
+        told.append((list(arguments)[-1], str(caught.value)))
+    for what in (5, None):
+        with pytest.raises(lc.UsageError, match="allowed: DistributedDataParallel"):
+            lc.attach(what, "natural")
+    assert len(os.listdir("/proc/self/fd")) == before  # whoever is refused leaves no connection open
+    assert not hasattr(torch.optim.SGD.step, "__self__")  # nor is the class of all optimizers touched
+    rules = lc.attach(model, "natural", rules="name=*.bias,op=identity", transport=TRANSPORT).recipe["rules"]
+    return told, rules
+
+
+def test_strange_arguments_are_named_before_ranks_meet(run):
+    for told, rules in run(strange, 2):
+        for argument, sentence in told:
+            assert argument in sentence.replace("an optimizer", "optimizer").replace("rule 'nope'", "rules"), sentence
+        assert rules == ["name=*.bias,op=identity"]
+
+
+def closed(rank, size):
+    model = wrapped()
+    state = lc.attach(model, **TOPK)
+    train(model, rank, 2)
+    state.close()
+    with pytest.raises(lc.UsageError, match="this state was closed"):
+        train(model, rank, 1)
+    return state.stats()
+
+
+def test_stats_outlive_close(run):
+    for told in run(closed, 2):
+        assert told["steps"] == 2 and told["total"]["ratio"] > 1
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_mistyped_word_is_pythons_own_error():
+    with pytest.raises(TypeError, match="oops"):
+        lc.State(None, "natural", oops=1)
+    gc.collect()
 
 
 def test_wrong_arguments_are_named(run):

@@ -202,6 +202,13 @@ def wrong(rank, size):
         lambda: lc.LocalSteps(wrapped(), sgd(model), transport=TRANSPORT),
         lambda: lc.LocalSteps(net().half(), sgd(model), transport=TRANSPORT),
         lambda: lc.Gossip(model, sgd(model), topology="moebius", transport=TRANSPORT),
+        lambda: lc.LocalSteps(model, sgd(model), recipe="dpsgd", transport=TRANSPORT),
+        lambda: lc.Gossip(model, sgd(model), recipe="sbc2", transport=TRANSPORT),
+        lambda: lc.Gossip(model, sgd(model), recipe="natural", transport=TRANSPORT),
+        lambda: lc.LocalSteps(net(), sgd(model), transport=TRANSPORT),
+        lambda: lc.LocalSteps(model, "sgd", transport=TRANSPORT),
+        lambda: lc.LocalSteps(5, sgd(model), transport=TRANSPORT),
+        lambda: lc.LocalSteps(model, sgd(model), threads=0, transport=TRANSPORT),
     ):
         with pytest.raises(lc.UsageError) as caught:
             make()
@@ -210,6 +217,9 @@ def wrong(rank, size):
 
 
 def test_wrong_arguments_are_named(run):
+    words = ["lc.attach", "the module in it", "float32", "moebius", "use lc.Gossip", "use lc.LocalSteps", "lc.attach"]
+    words += ["of other parameters", "optimizer 'sgd'", "a model of type int", "threads is 0"]
     for told in run(wrong, 2):
-        for word, sentence in zip(["lc.attach", "the module in it", "float32", "moebius"], told):
+        assert len(told) == len(words)
+        for word, sentence in zip(words, told):
             assert word in sentence

@@ -141,19 +141,19 @@ def test_steps_of_ones_own_and_a_link_as_it_is(run):
 def refused(rank, size):
     model = wrapped()
     told = []
-    for options in ({"steps": 0}, {"recipes": ["diloco"]}, {"link": "fast"}, {"loader": iter(())}):
+    for options in ({"steps": 0}, {"recipes": ["diloco"]}, {"link": "fast"}, {"loader": iter(())}, {"steps": 1.5}, {"recipes": "natrual"}, {"optimizer": 3}):
         arguments = {"loader": data(rank), "out": None, "link": LINK, "transport": TRANSPORT, **options}
         with pytest.raises(lc.UsageError) as caught:
             lc.report(model, **arguments)
         told.append(str(caught.value))
     with pytest.raises(lc.UsageError) as caught:
         lc.attach(model, "natural", writer=3, transport=TRANSPORT, guard="off")
-    return [*told, str(caught.value)]
+    return [*told[:4], str(caught.value), *told[4:]]
 
 
 def test_wrong_arguments_are_named(run):
     for told in run(refused, 2):
-        for word, sentence in zip(["0 steps", "diloco", "'fast'", "no batch", "add_scalar"], told):
+        for word, sentence in zip(["0 steps", "diloco", "'fast'", "no batch", "add_scalar", "steps is 1.5", "no recipe 'natrual'", "optimizer 3"], told):
             assert word in sentence
 
 

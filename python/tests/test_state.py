@@ -249,3 +249,18 @@ def test_states_of_others_are_refused():
         blob_of({"version": 1}, 0, 1)
     with pytest.raises(lc.UsageError, match="version 9"):
         blob_of({"version": 9, "world_size": 1, "step": 0}, 0, 1)
+    good = {"version": 1, "world_size": 1, "step": 3, "rank0.blob": torch.tensor([7], dtype=torch.uint8)}
+    assert blob_of(good, 0, 1) == (b"\7", 3)
+    for wrong, words in (
+        (None, "of type NoneType"),
+        ([5], "of type int"),
+        ([], "an empty list"),
+        ({**good, "step": -1}, "step is -1"),
+        ({**good, "step": "x"}, "step is 'x'"),
+        ({**good, "world_size": 0}, "world_size is 0"),
+        ({**good, "world_size": 10**15}, "lacks 'rank1.blob'"),  # and no list of so many is made
+        ({**good, "rank0.blob": None}, "of type NoneType; allowed: a tensor of uint8"),
+        ({**good, "rank0.blob": torch.ones(3)}, "of type torch.float32"),
+    ):
+        with pytest.raises(lc.UsageError, match=words):
+            blob_of(wrong, 0, 1)

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <new>
@@ -37,6 +39,22 @@ CLI::App& parent_of(const std::string& name, CLI::App& root) {
   return space == std::string::npos ? root : *root.get_subcommand(name.substr(0, space));
 }
 
+// The library's own reading wraps -1 around to 2^64 - 1, and cuts what is beyond.
+std::string refuse_wrapping(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool negative = text.size() > 1 && text[0] == '-';
+  return negative || error == std::errc::result_out_of_range
+             ? text + " is not allowed; allowed: whole numbers from 0 to 2^64 - 1"
+             : "";
+}
+
+void refuse_wrapping_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_type_name().starts_with("UINT"))
+      option->check([](const std::string& text) { return refuse_wrapping(text); });
+}
+
 void attach(const Command& command, Program& program) {
   const std::string word = command.name.substr(command.name.rfind(' ') + 1);
   CLI::App& app = *parent_of(command.name, program.app).add_subcommand(word, command.summary);
@@ -44,6 +62,7 @@ void attach(const Command& command, Program& program) {
   app.fallthrough();
   if (command.attach) {
     program.runs[&app] = command.attach(app);
+    refuse_wrapping_numbers(app);
   } else if (command.program.empty()) {
     app.require_subcommand(1);
   }
@@ -55,6 +74,7 @@ void build(Program& program) {
       ->type_name("NAME");
   program.app.add_option("--threads", program.globals.threads, "Threads that share the work")
       ->capture_default_str();
+  refuse_wrapping_numbers(program.app);
   program.app.set_version_flag("--version", "laconic " LACONIC_VERSION);
   program.app.footer("Without a command, laconic runs " + default_command() +
                      ". Bytes depend on neither --cpu nor --threads.");
@@ -72,9 +92,10 @@ std::string full_name(const CLI::App& app) {
 
 [[noreturn]] void refuse_arguments(const CLI::App& app, const CLI::ParseError& error) {
   const auto& last = chosen(app);
-  const auto unknown = app.remaining();
-  if (&last == &app && !unknown.empty() && !unknown.front().starts_with("-"))
-    commands().at(unknown.front());
+  const auto unknown = app.remaining(true);
+  const bool heading = !last.get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (heading && !unknown.empty() && !unknown.front().starts_with("-"))
+    commands().at(&last == &app ? unknown.front() : last.get_name() + " " + unknown.front());
   throw UsageError(fmt::format("{}; see {} --help", error.what(), full_name(last)));
 }
 

@@ -101,6 +101,22 @@ void print_report(const PlanReport& report, const std::string& out) {
     fmt::print("\n{}\n{}\n", command_of(best.recipe, report.request), python_of(best.recipe));
 }
 
+// Empty for a number for which `allowed` holds, which for NaN it does not.
+template <class Allowed>
+std::string number_must(const std::string& text, const char* be, Allowed allowed) {
+  double value = 0;
+  if (CLI::detail::lexical_cast(text, value) && allowed(value)) return "";
+  return "'" + text + "' is not allowed; allowed: " + be;
+}
+
+std::string not_below_zero(const std::string& text) {
+  return number_must(text, "0 and more", [](double value) { return value >= 0; });
+}
+
+std::string above_zero(const std::string& text) {
+  return number_must(text, "above 0", [](double value) { return value > 0; });
+}
+
 void plan(Options options) {
   PlanRequest& request = options.request;
   if (options.compute >= 0) request.compute_seconds = options.compute;
@@ -139,7 +155,7 @@ const RegisterCommand command{{
               ->capture_default_str();
           app.add_option("--compute,--batch-seconds", o->compute,
                          "Seconds that a worker computes in a step; estimated if not given")
-              ->check(CLI::NonNegativeNumber);
+              ->check(not_below_zero);
           app.add_option("--batch", r.batch, "Samples of a worker and step, for the estimate")
               ->capture_default_str();
           app.add_option("--recipes", r.recipes, "Built-in or FILE.json; all that are built in")
@@ -160,11 +176,11 @@ const RegisterCommand command{{
               "Choose this operator's density, levels or bits by tensor and write a recipe");
           adaptive->type_name("SPEC");
           auto* bytes = app.add_option("--bytes", o->bytes, "Budget: bytes of a step's frames");
-          bytes->needs(adaptive)->check(CLI::PositiveNumber);
+          bytes->needs(adaptive)->check(above_zero);
           app.add_option("--error", o->error, "Budget: error; without any that of the operator")
               ->needs(adaptive)
               ->excludes(bytes)
-              ->check(CLI::NonNegativeNumber);
+              ->check(not_below_zero);
           app.add_option("--out", o->out, "Where --adaptive writes its recipe")
               ->capture_default_str();
           app.add_flag("--json", o->json, "Print JSON");

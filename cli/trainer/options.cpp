@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "laconic/trainer/schedule.h"
+
 namespace laconic::cli {
 namespace {
 
@@ -28,7 +30,8 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
       app.add_option("--batch", s.batch, "Images per worker and step; recipes may bring their own")
           ->capture_default_str();
   app.add_option("--epochs", s.epochs, "Passes over the training images")->capture_default_str();
-  app.add_option("--steps", s.steps, "Steps, instead of epochs");
+  app.add_option("--steps", s.steps, "Steps, instead of epochs")
+      ->check(CLI::Range(std::uint64_t{1}, trainer::kMostSteps));
   const auto* lr = app.add_option("--lr", s.lr, "Learning rate; recipes may bring their own")
                        ->capture_default_str();
   app.add_option("--warmup", s.warmup, "Steps of linear warm-up")->capture_default_str();

@@ -255,6 +255,9 @@ Recipe read_recipe(std::string_view text) {
     }
   }
   if (recipe.name.empty()) throw UsageError("a recipe needs a 'name'");
+  if (std::ranges::any_of(recipe.name, [](unsigned char c) { return c < ' ' || c == 127; }))
+    throw UsageError(
+        "a recipe's 'name' has a control character; allowed: what is printed as it is");
   check_recipe(recipe);
   return recipe;
 }

@@ -95,8 +95,9 @@ Batches::Batches(std::size_t images, std::size_t workers, std::size_t batch, Spl
       batch_(batch),
       split_(split),
       key_(Key(seed).fork(0x64617461)),
-      steps_(batch * workers == 0 ? 0 : images / (batch * workers)),
+      steps_(batch == 0 || workers == 0 ? 0 : images / batch / workers),
       dealt_(images) {
+  if (batch == 0) throw UsageError("batches of 0 images; allowed: 1 and more");
   if (steps_ == 0)
     throw UsageError(std::to_string(workers) + " workers with batches of " + std::to_string(batch) +
                      " need more than the " + std::to_string(images) + " images there are");

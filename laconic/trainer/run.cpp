@@ -1,6 +1,11 @@
 // Checks of a run's settings, alone and against those of a run that is there already.
 #include "laconic/trainer/run.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -21,6 +26,9 @@ using nlohmann::json;
 constexpr const char *kWorkers = "workers", *kEpochs = "epochs", *kSteps = "steps";
 
 std::uint64_t steps_of(const Settings& settings, std::uint64_t per_epoch) {
+  if (settings.steps > kMostSteps)
+    throw UsageError(std::to_string(settings.steps) + " steps; allowed: up to " +
+                     std::to_string(kMostSteps));
   if (settings.steps > 0) return settings.steps;
   if (!(settings.epochs > 0 && settings.epochs <= 1e6))
     throw UsageError("epochs " + std::to_string(settings.epochs) +
@@ -97,9 +105,19 @@ void require_same(const json& before, const json& settings, const std::string& f
                        before.value(key, json()).dump() + ", not " + value.dump());
 }
 
+// File systems that know no such locks are taken as they are.
+FolderHold held(const std::string& folder, int kind) {
+  FolderHold hold(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (hold.descriptor() >= 0 && ::flock(hold.descriptor(), kind | LOCK_NB) != 0 &&
+      errno == EWOULDBLOCK)
+    throw UsageError("another run is writing to '" + folder +
+                     "'; allowed: another --out, or when that has ended");
+  return hold;
+}
+
 // The same number of epochs is the same number of steps, however many workers go on.
 std::uint64_t planned_steps(const Settings& settings, const Data& data, const json& before) {
-  if (settings.steps == 0 && before.value(kEpochs, 0.0) == settings.epochs)
+  if (settings.steps == 0 && settings.epochs > 0 && before.value(kEpochs, 0.0) == settings.epochs)
     return before.at(kSteps);
   return steps_of(settings, steps_per_epoch(settings, data));
 }
@@ -133,18 +151,28 @@ Run make_run(const Settings& settings, const Data& data, const Output& output,
           .workers_before = workers_before};
 }
 
-void make_folder(const std::string& folder) {
-  if (folder.empty()) return;
+FolderHold::~FolderHold() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+FolderHold make_folder(const std::string& folder) {
+  if (folder.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder))
     throw SystemError("folder '" + folder + "' cannot be made: " +
                       (error ? error.message() : "something else has that name"));
+  FolderHold hold = held(folder, LOCK_EX);
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (name.starts_with(".laconic-") && name.ends_with(".tmp"))
       std::filesystem::remove(entry.path(), error);
   }
+  return hold;
+}
+
+void require_free(const std::string& folder) {
+  if (std::filesystem::is_directory(folder)) held(folder, LOCK_SH);
 }
 
 }  // namespace laconic::trainer

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "laconic/trainer/checkpoint.h"
 #include "laconic/trainer/data.h"
@@ -29,7 +30,29 @@ struct Run {
 Run make_run(const Settings& settings, const Data& data, const Output& output,
              const Observer& observer);
 
-// The folder for a run's traces, without what a killed run was writing when it was killed.
-void make_folder(const std::string& folder);
+// A run's hold on the folder of its traces, from other processes: the system ends it with them.
+class FolderHold {
+ public:
+  FolderHold() = default;
+  explicit FolderHold(int descriptor) : descriptor_(descriptor) {}
+  FolderHold(FolderHold&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FolderHold& operator=(FolderHold&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~FolderHold();
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+// The folder for a run's traces, without what a killed run was writing when it was killed. Throws
+// UsageError while another run holds it.
+FolderHold make_folder(const std::string& folder);
+
+// Throws that, too, and takes no hold: ranks of one run may ask at the same time.
+void require_free(const std::string& folder);
 
 }  // namespace laconic::trainer

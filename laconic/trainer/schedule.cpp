@@ -12,6 +12,9 @@ namespace laconic::trainer {
 void check_schedule(const Schedule& schedule) {
   if (!(schedule.lr > 0 && std::isfinite(schedule.lr)))
     throw UsageError("learning rate " + std::to_string(schedule.lr) + "; allowed: above 0");
+  if (schedule.warmup > kMostSteps)
+    throw UsageError("a warm-up of " + std::to_string(schedule.warmup) + " steps; allowed: 0 to " +
+                     std::to_string(kMostSteps));
   if (schedule.decay != "constant" && schedule.decay != "linear" && schedule.decay != "cosine")
     throw UsageError("no decay '" + schedule.decay + "'; known: constant cosine linear");
 }

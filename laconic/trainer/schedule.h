@@ -6,6 +6,9 @@
 
 namespace laconic::trainer {
 
+// Far above any run; sums of a few such numbers are still numbers.
+inline constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
+
 struct Schedule {
   float lr = 0.05F;
   std::uint64_t warmup = 0;  // steps of linear warm-up

@@ -21,7 +21,7 @@ Result work(const Run& run, Transport& transport) {
 Result train(const Settings& settings, const Data& data, const Output& output,
              const Observer& observer) {
   const Run run = make_run(settings, data, output, observer);
-  make_folder(output.folder);
+  const FolderHold hold = make_folder(output.folder);
   Result result;
   run_crew(make_thread_transports(static_cast<int>(settings.workers)), [&](Transport& end) {
     Result own = work(run, end);
@@ -36,13 +36,15 @@ Result train_rank(const Settings& settings, const Data& data, const Output& outp
     throw UsageError(std::to_string(settings.workers) + " workers over a transport of " +
                      std::to_string(transport.size()) + " ranks; both must be the same");
   const Run run = make_run(settings, data, output, observer);
-  if (transport.rank() == 0) make_folder(output.folder);
+  FolderHold hold;
+  if (transport.rank() == 0) hold = make_folder(output.folder);
   return work(run, transport);
 }
 
 void check_run(const Settings& settings, const Data& data, const Output& output) {
   const Observer nobody;
   make_run(settings, data, output, nobody);
+  require_free(output.folder);
 }
 
 }  // namespace laconic::trainer

@@ -439,6 +439,24 @@ class Mistakes(CliTest):
         for option in ["--count", "--repeats"]:
             self.fails(2, "bench", "operators", option, "0", says=[option])
 
+    def test_no_number_wraps_around(self):
+        allowed = "allowed: whole numbers from 0 to 2^64 - 1"
+        for words in (
+            "compress --op natural a b --seed",
+            "bench operators --count",
+            "consensus --rounds",
+            "inspect a --max-count",
+            "list --threads",
+        ):
+            for number in ("-1", "99999999999999999999"):
+                if number != "-1" and "--threads" in words:
+                    continue
+                self.fails(2, *words.split(), number, says=[words.split()[-1], number, allowed])
+
+    def test_what_is_below_no_heading_is_named(self):
+        self.fails(2, "bench", "operator", says=["no command 'bench operator'", "bench operators"])
+        self.fails(2, "bench", "operators", "more", says=["more", "see laconic bench operators --help"])
+
     def test_missing_input_is_named(self):
         missing = self.path("no.npy")
         for command in [["compress", "--op", "natural"], ["decompress"]]:

@@ -71,6 +71,10 @@ class Plan(CliTest):
         alone, shared = self.plan(*args)["compute_seconds"], self.plan(*args, "--cores", 2)["compute_seconds"]
         self.assertAlmostEqual(shared / alone, 4)
 
+    def test_numbers_that_are_none_are_refused(self):
+        for words in ("--compute nan", "--compute -1", "--adaptive topk:0.1 --bytes 0", "--adaptive topk:0.1 --error nan"):
+            self.fails(2, "plan", *words.split(), says=["is not allowed; allowed: "])
+
     def test_mistakes_are_sentences(self):
         broken = self.path("broken.json")
         broken.write_text('[{"name": "w"}]')

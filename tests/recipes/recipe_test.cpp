@@ -55,6 +55,8 @@ TEST(Recipe, MistakesAreNamed) {
   EXPECT_EQ(refusal("[]"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{"), "a recipe must be one JSON object");
   EXPECT_EQ(refusal("{}"), "a recipe needs a 'name'");
+  EXPECT_EQ(refusal(R"({"name": "red \u001b[31m"})"),
+            "a recipe's 'name' has a control character; allowed: what is printed as it is");
   EXPECT_EQ(
       refusal(R"({"name":"x","operator":"natural"})"),
       "a recipe has no 'operator'; allowed: name op memory layout exchange down down_memory "

@@ -245,6 +245,14 @@ class Train(TrainerTest):
         self.refused(2, "no recipe 'natrual'", "train", "--recipe", "natrual")
         self.refused(2, "no operator 'natrual'", "train", "--op", "natrual", "--steps", "2")
         self.refused(2, "learning rate", "train", "--lr", "-1", "--recipe", "dense")
+        for steps in ("-1", "0", "99999999999999999999"):
+            self.refused(2, f"--steps: Value {steps} not in range 1 to", "train", "--steps", steps, *SMALL)
+        self.refused(2, "epochs 0.000000; allowed: above 0", "train", "--epochs", "0", *SMALL)
+        self.refused(2, "batches of 0 images; allowed: 1 and more", "train", "--steps", "3", "--batch", "0")
+        for option in ("--warmup", "--seed", "--evaluate-every", "--checkpoint-every", "--bucket-bytes", "--record"):
+            self.refused(2, f"{option}: -1 is not allowed", "train", "--steps", "3", *SMALL, option, "-1")
+        most = str(2**64 - 1)
+        self.refused(2, f"a warm-up of {most} steps", "train", "--steps", "3", *SMALL, "--warmup", most)
         self.refused(2, "no outer optimiser 'adam'", "train", "--outer", "adam", *SMALL)
         self.refused(2, "no mixer 'gossip'", "train", "--mixer", "gossip", *SMALL)
         self.refused(
@@ -272,6 +280,20 @@ class Train(TrainerTest):
         args = ["train", "--recipe", "dense", "--steps", "3", *SMALL, "--out", self.out]
         self.ok(*args)
         self.refused(2, "holds a run already", *args)
+
+    def test_two_runs_do_not_write_to_one_folder(self):
+        args = ["train", "--recipe", "dense", *SMALL, "--out", self.out, "--steps"]
+        first = subprocess.Popen(
+            [LACONIC, *args, "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.assertTrue(first.stdout.readline())  # it is training
+        before = sorted(os.listdir(self.out))
+        for more in ([], ["--resume"]):
+            self.refused(2, f"another run is writing to '{self.out}'", *args, "2", *more)
+        self.assertEqual(sorted(os.listdir(self.out)), before)
+        first.send_signal(signal.SIGKILL)  # the system ends its hold
+        first.communicate(timeout=60)
+        self.ok(*args, "2")
 
     @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk needs root")
     def test_full_disk(self):

@@ -547,7 +547,8 @@ LACONIC_API laconic_status laconic_submit(laconic_method* method, const size_t* 
 LACONIC_API laconic_status laconic_poll(laconic_method* method, size_t part, int* done);
 
 // Waits until then, or for so many seconds (0 and below: no limit), and says which in *done.
-// LACONIC_USAGE, naming them, when it would wait for tensors not yet submitted. From any thread.
+// LACONIC_USAGE when it would wait for tensors not yet submitted: those of the part's slices, which
+// it names, or those of the next parts, with which it travels below unit_bytes. From any thread.
 LACONIC_API laconic_status laconic_wait(laconic_method* method, size_t part, double seconds,
                                         int* done);
 

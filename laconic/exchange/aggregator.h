@@ -92,8 +92,9 @@ class Aggregator {
   // Throws what ended the step. From any thread.
   bool poll(std::size_t part);
   // Until then, or for so many seconds (0 and below: no limit); whether it is done. A transport
-  // that blocks may hold up whoever does the engine's work for longer. Throws UsageError, naming
-  // them, when slices of it lack tensors not yet submitted.
+  // that blocks may hold up whoever does the engine's work for longer. Throws UsageError when it
+  // would wait for tensors not yet submitted: those that slices of it lack, or those of parts that
+  // it travels with, below unit_bytes.
   bool wait(std::size_t part, double seconds = 0);
 
   // Ends the step on all ranks or on none. Tensors that were not submitted rest, if on all ranks.

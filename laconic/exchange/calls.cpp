@@ -66,10 +66,17 @@ bool Driver::wait(Attempt& attempt, std::size_t part, double seconds) {
   const auto until = limited ? Deadline::in(seconds, "").at : Clock::time_point::max();
   {
     const std::lock_guard lock(common_.mutex);
-    if (!attempt.is_done(part))
+    if (!attempt.is_done(part)) {
       if (const auto names = attempt.submitted.lacking(&part); !names.empty())
         throw UsageError("part " + std::to_string(part) + " waits for tensor '" + names[0] +
                          "', which was not submitted yet");
+      const std::size_t least = common_.setup.unit_bytes;
+      if (!attempt.finishing && attempt.submitted.waits_for_more(part, least))
+        throw UsageError("part " + std::to_string(part) +
+                         " waits for tensors that were not submitted yet: parts travel together "
+                         "until they have " +
+                         std::to_string(least) + " bytes of gradient (unit_bytes)");
+    }
   }
   return wait_until(
       attempt, [&] { return attempt.is_done(part); }, until);

@@ -69,7 +69,7 @@ std::size_t Submitted::put(const Part& part) {
   if (part.dtype == Dtype::float64)
     throw UsageError("a part of float64; allowed: float32, bfloat16, float16");
   const std::size_t number = parts_.size(), first = entries_.size();
-  std::size_t left = 0;
+  std::size_t left = 0, bytes = 0;
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const std::size_t tensor = part.tensors[i];
     const bool known = tensor < model_.size();
@@ -88,9 +88,10 @@ std::size_t Submitted::put(const Part& part) {
     part_of_[tensor] = number;
     entries_.push_back({tensor, part.data[i], part.dtype, !part.rests.empty() && part.rests[i]});
     left += slices_begin_[tensor + 1] - slices_begin_[tensor];
+    bytes += gradient_.places().count(tensor) * dtype_size(part.dtype);
   }
   put_ += part.tensors.size();
-  parts_.push_back({first, entries_.size(), left, put_ == over_.size()});
+  parts_.push_back({first, entries_.size(), left, bytes, put_ == over_.size()});
   return number;
 }
 
@@ -129,6 +130,18 @@ std::vector<std::string> Submitted::lacking(const std::size_t* part) const {
     if (needed) names.push_back(model_[t].name);
   }
   return names;
+}
+
+// As Attempt forms units: by size alone.
+bool Submitted::waits_for_more(std::size_t part, std::size_t unit_bytes) const {
+  std::size_t forming = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    forming += parts_[p].bytes;
+    if (forming < unit_bytes && !parts_[p].completes) continue;
+    if (p >= part) return false;
+    forming = 0;
+  }
+  return true;
 }
 
 TensorStats Submitted::stats(std::size_t tensor, std::span<const std::uint64_t> sent) const {

@@ -40,6 +40,10 @@ class Submitted {
   // Tensors that a part's slices lack, by name; those of all slices begun if it is not given.
   std::vector<std::string> lacking(const std::size_t* part) const;
 
+  // Whether a part stays here until others come: with those between it and the last that was
+  // submitted it has less than so many bytes of gradient.
+  bool waits_for_more(std::size_t part, std::size_t unit_bytes) const;
+
   // What a tensor cost, given the payload of every slice.
   TensorStats stats(std::size_t tensor, std::span<const std::uint64_t> sent) const;
 
@@ -56,6 +60,7 @@ class Submitted {
   struct Of {
     std::size_t first, last;  // entries
     std::size_t left;         // tensors times their slices that are not written yet
+    std::size_t bytes;        // of gradient
     bool completes;           // it is the one after which all of the step's tensors are there
   };
 

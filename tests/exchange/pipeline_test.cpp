@@ -288,6 +288,39 @@ TEST(Pipeline, WaitingForWhatWasNotSubmittedIsAMistakeAndNoHang) {
             "the step ends without tensor 'w2', whose slice has others that were submitted");
 }
 
+TEST(Pipeline, WaitingForAPartThatWaitsForTheNextIsOneToo) {
+  for (const Engine engine : {Engine::thread, Engine::callers}) {
+    auto ends = make_thread_transports(1);
+    laconic::Setup setup = setup_of({.ranks = 1}, *ends[0]);
+    const Places places(kModel);
+    setup.engine = engine;
+    setup.unit_bytes = 4 * (places.count(1) + places.count(2));
+    const auto aggregator = make_aggregator("gather", std::move(setup));
+    auto gradient = gradient_of(0, 0);
+    const auto submit = [&](std::size_t tensor) {
+      void* const data[] = {gradient.data() + places.begin(tensor)};
+      aggregator->submit({.tensors = {&tensor, 1}, .data = data});
+    };
+    const auto refusal = [&](std::size_t part) {
+      const auto wait = [&] { aggregator->wait(part); };
+      return message_of<UsageError>(wait).substr(0, 53);
+    };
+    aggregator->begin({});
+    submit(1);
+    EXPECT_FALSE(aggregator->poll(0));
+    EXPECT_EQ(refusal(0), "part 0 waits for tensors that were not submitted yet:");
+    submit(2);
+    EXPECT_TRUE(aggregator->wait(0));
+    EXPECT_TRUE(aggregator->wait(1));
+    submit(3);
+    EXPECT_EQ(refusal(2), "part 2 waits for tensors that were not submitted yet:");
+    submit(0);
+    EXPECT_TRUE(aggregator->wait(2));
+    EXPECT_TRUE(aggregator->finish().finite);
+    aggregator->commit();
+  }
+}
+
 TEST(Pipeline, MistakesOfTheCallerAreSentences) {
   auto ends = make_thread_transports(1);
   const auto aggregator = make({.ranks = 1}, *ends[0]);

@@ -484,6 +484,12 @@ class Answers(WithBrowser):
         self.assertEqual(seen["headline"].replace("\u00a0", " "), sentence)
         self.assertIn("3.7 times less. On 100mbit,1ms a step takes", seen["answer"])
 
+    def test_headline_compares_runs_of_as_many_workers(self):
+        few = [each | {"workers": 4} for each in four()["recipes"]]
+        many = recipe("powergossip", ratio=143, final=0.873) | {"workers": 8, "mixer": "powergossip"}
+        self.assertTrue(self.open(report([*few, many]))["headline"].startswith("natural+entropy packs"))
+        self.assertTrue(self.open(report([*few, many | {"workers": 4}]))["headline"].startswith("powergossip packs"))
+
     def test_headline_says_what_cannot_be_said(self):
         starts = {
             "one": "dense reaches",

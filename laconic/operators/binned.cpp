@@ -57,7 +57,8 @@ class Bins {
     for (std::size_t i = 0; i < x.size(); ++i) to[i] = x[i] < 0 ? half : 0;
     for (std::size_t cut = 0; cut + 1 < half; ++cut) {
       const float above = cuts_[0][cut], below = -cuts_[1][cut];
-      for (std::size_t i = 0; i < x.size(); ++i) to[i] += (x[i] > above) | (x[i] < below);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        to[i] += static_cast<int>(x[i] > above) | static_cast<int>(x[i] < below);
     }
   }
 

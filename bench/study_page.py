@@ -106,9 +106,7 @@ def mean_of(by_seed, of):
 
 
 def columns(recipe, by_seed, baseline):
-    """All of a row but its name."""
-    if not by_seed:
-        return [NOT_RUN] + [""] * 7
+    """All of a row but its name; of one run at least."""
     result = next(iter(by_seed.values()))["result"]
     settings = next(iter(by_seed.values()))["settings"]
     accuracy = with_interval(list(accuracies(by_seed).values()), "{:.2f}")
@@ -132,4 +130,8 @@ def recipe_table(cells, recipes, epochs, seeds, command):
     yield ""
     head = ["recipe", "accuracy, %", "seeds", "points", "ratio", "traffic", "rounds", "owed", "settings"]
     yield from table(head, ([name, *columns(recipes[name], by_seed, rows["dpsgd" if recipes[name]["mixer"] else "dense"])]
-                            for name, by_seed in rows.items()))  # fmt: skip
+                            for name, by_seed in rows.items() if by_seed))  # fmt: skip
+    left_out = [name for name, by_seed in rows.items() if not by_seed]
+    if left_out:
+        yield ""
+        yield f"Not run: {', '.join(left_out)}."

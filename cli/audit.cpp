@@ -49,6 +49,7 @@ Recipe recipe_of(const Options& options) {
   if (options.delay > 0) recipe.delay = options.delay;
   recipe.rules.insert(recipe.rules.end(), options.rules.begin(), options.rules.end());
   require_frames(recipe);
+  check_recipe(recipe);
   return recipe;
 }
 

@@ -61,7 +61,11 @@ std::optional<Kept> kept_in(const Frame& frame, const Section& section, Scratch&
 
 std::vector<Rule> parse_rules(const std::vector<std::string>& texts) {
   std::vector<Rule> rules;
-  for (const std::string& text : texts) rules.push_back(parse_rule(text));
+  for (const std::string& text : texts) {
+    rules.push_back(parse_rule(text));
+    if (rules.back().rank > 0)
+      throw UsageError("rule '" + text + "' names a rank, which no frame has; allowed: op=SPEC");
+  }
   return rules;
 }
 

@@ -296,6 +296,9 @@ void text_seeds(const Folder& folder) {
                                .rules = {"name=*.bias,max=1024,op=identity", "max_rank=1,op=half"},
                                .warmup = {"100 natural", "200 topk:0.1"},
                                .summary = "\"\\ \u00e9\n"})));
+  write(1, "recipe-of-ranks",
+        as_bytes(write_recipe(
+            {.name = "mine", .exchange = "powersgd:2", .rules = {"name=fc*,max_rank=2,rank=4"}})));
   write(1, "recipe-of-a-name", as_bytes(R"({"name": "mine"})"));
   for (const auto dtype : {NpyDtype::float16, NpyDtype::float32, NpyDtype::float64}) {
     const std::vector<std::uint64_t> shape = {2, 3};

@@ -190,7 +190,8 @@ const RegisterCommand command{{
                                "mean, or own")
                     ->capture_default_str(),
                 app.add_option("--rule", o->own.rules,
-                               "Operator for some tensors: name=*.bias,op=identity"),
+                               "Operator for some tensors, name=*.bias,op=identity, or under "
+                               "powersgd their rank, name=fc1.weight,rank=4"),
                 app.add_option("--mixer", o->own.mixer,
                                "Instead of an exchange: neighbours mix models, as in choco:0.4")})
             own->excludes(recipe);

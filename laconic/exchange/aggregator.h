@@ -213,6 +213,7 @@ struct ExchangeInfo {
   bool follows_warmup = false;        // asks Setup::plan_at in every step
   bool has_way_back = false;          // asks Setup::down and down_memory
   bool own_form = false;              // sends no frames: operators and memory must be left out
+  bool follows_ranks = false;         // asks Slice::rank
   std::vector<StateRole> roles = {};  // what it remembers itself, beside its memory
   std::function<std::unique_ptr<Exchange>(const Setup&, const Args&)> make;
 };

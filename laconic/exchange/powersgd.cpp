@@ -5,9 +5,10 @@
 //
 // Both products are linear in M, so the means are those of the mean matrix however ranks share it
 // out, and sums over ranks make them. What is too small to gain, vectors first of all, travels as
-// it is with the first factor. Invariant: n times all Mhat, plus what all ranks owe, is the sum of
-// all gradients. With a loss scale S, M = g + S e and e = (M - Mhat) / S. A rank whose g is zero
-// puts nothing into the factors, so that a tensor which no rank used keeps all that is owed.
+// it is with the first factor; so does a matrix of which a rule wants the full rank. Invariant: n
+// times all Mhat, plus what all ranks owe, is the sum of all gradients. With a loss scale S, M = g
+// + S e and e = (M - Mhat) / S. A rank whose g is zero puts nothing into the factors, so that a
+// tensor which no rank used keeps all that is owed.
 //
 // A warm start can lock: where M Q has no part in some direction, Q never gets one, and with rank 1
 // what is owed along it is never paid (Wang et al., PowerSGD+, arXiv 2509.11254). `refresh` draws Q
@@ -31,6 +32,16 @@ constexpr std::uint64_t kStarts = ~1ULL, kReplacements = ~2ULL, kRefreshes = ~3U
 
 const std::string kOwed = "powersgd", kStart = "powersgd.start";  // roles in the state
 
+// The exchange's own rank is cut down to what a matrix has; one that a rule names must be possible.
+void require_ranks(const Plan& plan) {
+  for (const Slice& slice : plan.layout)
+    if (slice.cols > 1 && slice.rank > std::min(slice.rows, slice.cols))
+      throw UsageError("rank " + std::to_string(slice.rank) + " for tensor '" + slice.name +
+                       "', a matrix of " + std::to_string(slice.rows) + " x " +
+                       std::to_string(slice.cols) + "; allowed: 1 to " +
+                       std::to_string(std::min(slice.rows, slice.cols)));
+}
+
 void require_tensors(const Setup& setup) {
   require_identity(setup, "powersgd");
   const auto same = [](const Slice& slice, const Tensor& tensor) {
@@ -38,14 +49,12 @@ void require_tensors(const Setup& setup) {
   };
   if (!std::ranges::equal(setup.plan.layout, setup.model, same))
     throw UsageError("exchange 'powersgd' takes each tensor as one matrix; allowed: layout tensor");
+  require_ranks(setup.plan);
 }
 
-// Factors of up to so many columns, where they have fewer entries than the matrix; else rank 0:
-// sent as it is, in place of the left factor.
+// As shape_of_factors, by the slice's own rank if it has one.
 MatrixShape shape_of(const Slice& slice, std::size_t rank) {
-  const std::size_t most = std::min({rank, slice.rows, slice.cols});
-  const bool gains = most * (slice.rows + slice.cols) < slice.count;
-  return {slice.rows, slice.cols, gains ? most : 0};
+  return shape_of_factors(slice.rows, slice.cols, slice.rank > 0 ? slice.rank : rank);
 }
 
 // The right factors, by the tensor's name.
@@ -315,7 +324,9 @@ std::unique_ptr<Unit> PowerSgd::make_unit() { return std::make_unique<PowerUnit>
 
 class PowerForesight : public Foresight {
  public:
-  PowerForesight(Rehearsal& rehearsal, std::size_t rank) : rehearsal_(rehearsal), rank_(rank) {}
+  PowerForesight(Rehearsal& rehearsal, std::size_t rank) : rehearsal_(rehearsal), rank_(rank) {
+    require_ranks(plan());
+  }
 
   const Plan& plan() const override { return rehearsal_.plan; }
   ForeseenUnit unit(Slices slices) override {
@@ -349,7 +360,7 @@ const RegisterExchange powersgd{{
                     .min = 1,
                     .max = 64,
                     .whole = true,
-                    .help = "columns of a factor"},
+                    .help = "columns of a factor, where no rule names a rank"},
                    {.name = "refresh",
                     .fallback = "1000000000",
                     .choices = {},
@@ -360,6 +371,7 @@ const RegisterExchange powersgd{{
                         "steps after which directions are drawn anew; without it rank 1 may lock "
                         "for ever"}},
     .own_form = true,
+    .follows_ranks = true,
     .roles = {{kOwed, Kept::sum}, {kStart, Kept::same}},
     .make = [](const Setup& setup, const Args& args) -> std::unique_ptr<Exchange> {
       return std::make_unique<PowerSgd>(setup, args);

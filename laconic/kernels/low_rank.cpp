@@ -343,6 +343,11 @@ void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<d
   }
 }
 
+MatrixShape shape_of_factors(std::size_t rows, std::size_t cols, std::size_t rank) {
+  const std::size_t most = std::min({rank, rows, cols});
+  return {rows, cols, most * (rows + cols) < rows * cols ? most : 0};
+}
+
 void longest_rows(std::span<const float> factor, std::size_t rows, std::size_t kept,
                   Array<std::uint32_t>& chosen, Array<double>& lengths) {
   const auto length = lengths.reset(rows);

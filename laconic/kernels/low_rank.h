@@ -12,6 +12,10 @@ struct MatrixShape {
   std::size_t rows = 0, cols = 0, rank = 0;
 };
 
+// Factors of up to so many columns, where they have fewer entries than the matrix; else rank 0: it
+// is its own factor.
+MatrixShape shape_of_factors(std::size_t rows, std::size_t cols, std::size_t rank);
+
 // `left` = M * right: rows * rank entries from cols * rank.
 void multiply(std::span<const float> matrix, const MatrixShape& shape, std::span<const float> right,
               std::span<float> left);

@@ -1,10 +1,11 @@
-// Plans: rules choose each tensor's operator, then a layout cuts each run of tensors that share
-// one.
+// Plans: rules choose each tensor's operator and rank, then a layout cuts each run of tensors that
+// share them.
 #include "laconic/layout/layout.h"
 
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "laconic/base/registry.h"
@@ -50,10 +51,49 @@ std::size_t index_in(std::vector<Operator>& operators, const Operator& op) {
   return operators.size() - 1;
 }
 
-const Operator& choose(const Tensor& tensor, const Operator& op, std::span<const Rule> rules) {
-  for (const Rule& rule : rules)
-    if (rule.fits(tensor)) return rule.op;
-  return op;
+// Cuts a rule at its commas: a name is a glob, op=SPEC the rest; all others are numbers.
+struct RuleText {
+  std::string name = "*", numbers = {};
+  std::optional<std::string> op = {};
+  bool has_rank = false;
+};
+
+RuleText cut_rule(std::string_view text) {
+  RuleText cut;
+  const auto at = text.rfind("op=");
+  if (at != std::string_view::npos && (at == 0 || text[at - 1] == ',')) {
+    cut.op = text.substr(at + 3);
+    text = text.substr(0, at > 0 ? at - 1 : 0);
+  }
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto part = rest.substr(0, rest.find(','));
+    if (part.starts_with("name="))
+      cut.name = part.substr(5);
+    else
+      cut.numbers.append(cut.numbers.empty() ? "" : ",").append(part);
+    cut.has_rank |= part.starts_with("rank=");
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+  }
+  return cut;
+}
+
+std::vector<Parameter> rule_parameters(bool has_rank) {
+  const auto number = [](const char* name, const char* fallback, double min, double max,
+                         const char* help) {
+    return Parameter{.name = name,
+                     .fallback = fallback,
+                     .choices = {},
+                     .min = min,
+                     .max = max,
+                     .whole = true,
+                     .help = help};
+  };
+  std::vector<Parameter> parameters = {number("min", "0", 0, 0x1p53, "least entries"),
+                                       number("max", "9007199254740992", 0, 0x1p53, "most entries"),
+                                       number("min_rank", "0", 0, 64, "least dimensions"),
+                                       number("max_rank", "64", 0, 64, "most dimensions")};
+  if (has_rank) parameters.push_back(number("rank", "", 1, 65536, "columns of a factor"));
+  return parameters;
 }
 
 }  // namespace
@@ -95,42 +135,19 @@ bool Rule::fits(const Tensor& tensor) const {
 }
 
 Rule parse_rule(std::string_view text) {
-  const auto at = text.rfind("op=");
-  if (at == std::string_view::npos || (at > 0 && text[at - 1] != ','))
+  const RuleText cut = cut_rule(text);
+  if (!cut.op && !cut.has_rank)
     throw UsageError("rule '" + std::string(text) +
-                     "' must end in op=SPEC, as in 'name=*.bias,op=identity'");
-  Rule rule{.op = parse_operator(text.substr(at + 3))};
-  // Numbers have the spec language's form; a name is a glob and may hold any character but a comma.
-  std::string numbers;
-  for (std::string_view rest = text.substr(0, at > 0 ? at - 1 : 0); !rest.empty();) {
-    const auto part = rest.substr(0, rest.find(','));
-    if (part.starts_with("name=")) {
-      rule.name = part.substr(5);
-    } else {
-      numbers += (numbers.empty() ? "" : ",") + std::string(part);
-    }
-    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
-  }
-  const auto number = [](const char* name, const char* fallback, double max, const char* help) {
-    return Parameter{.name = name,
-                     .fallback = fallback,
-                     .choices = {},
-                     .min = 0,
-                     .max = max,
-                     .whole = true,
-                     .help = help};
-  };
-  const Args args("rule",
-                  {number("min", "0", 0x1p53, "least entries"),
-                   number("max", "9007199254740992", 0x1p53, "most entries"),
-                   number("min_rank", "0", 64, "least dimensions"),
-                   number("max_rank", "64", 64, "most dimensions")},
-                  numbers);
-  rule.min_count = args.whole("min");
-  rule.max_count = args.whole("max");
-  rule.min_rank = args.whole("min_rank");
-  rule.max_rank = args.whole("max_rank");
-  return rule;
+                     "' must end in op=SPEC, as in 'name=*.bias,op=identity', or have a rank, as "
+                     "in 'name=fc1.weight,rank=4'");
+  const Args args("rule", rule_parameters(cut.has_rank), cut.numbers);
+  return {.op = parse_operator(cut.op.value_or("identity")),
+          .rank = cut.has_rank ? args.whole("rank") : 0,
+          .name = cut.name,
+          .min_count = args.whole("min"),
+          .max_count = args.whole("max"),
+          .min_rank = args.whole("min_rank"),
+          .max_rank = args.whole("max_rank")};
 }
 
 Plan make_plan(const Model& model, std::string_view layout, const Operator& op,
@@ -142,12 +159,18 @@ Plan make_plan(const Model& model, std::string_view layout, const Operator& op,
   const Args args(info.name, info.parameters, stages[0].args);
 
   Plan plan;
-  const Layout tensors = slices_of(model);
+  Layout tensors = slices_of(model);
   std::vector<std::size_t> wanted;
-  for (const Tensor& tensor : model)
-    wanted.push_back(index_in(plan.operators, choose(tensor, op, rules)));
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    const auto rule = std::ranges::find_if(rules, [&](const Rule& r) { return r.fits(model[i]); });
+    wanted.push_back(index_in(plan.operators, rule == rules.end() ? op : rule->op));
+    if (rule != rules.end()) tensors[i].rank = rule->rank;
+  }
+  const auto alike = [&](std::size_t a, std::size_t b) {
+    return wanted[a] == wanted[b] && tensors[a].rank == tensors[b].rank;
+  };
   for (std::size_t from = 0, to = 0; from < tensors.size(); from = to) {
-    while (to < tensors.size() && wanted[to] == wanted[from]) ++to;
+    while (to < tensors.size() && alike(from, to)) ++to;
     info.cut(std::span(tensors).subspan(from, to - from), args, plan.layout);
     plan.operator_of.resize(plan.layout.size(), wanted[from]);
   }

@@ -33,6 +33,7 @@ struct Slice {
   std::string name;
   std::size_t offset = 0, count = 0;  // position in the whole model, entries
   std::size_t rows = 0, cols = 1;
+  std::size_t rank = 0;  // of the factors that a rule wants for it; 0: none does
 };
 using Layout = std::vector<Slice>;
 
@@ -53,9 +54,11 @@ struct RegisterLayout {
 // The slice that covers neighbouring slices.
 Slice merge(std::span<const Slice> slices);
 
-// Which operator a tensor gets, by name, size and rank. The first rule that fits decides.
+// Which operator a tensor gets, or which rank where it travels as factors, by name, size and number
+// of dimensions. The first rule that fits decides.
 struct Rule {
   Operator op;
+  std::size_t rank = 0;    // 0: it names none
   std::string name = "*";  // glob over the tensor's name
   std::size_t min_count = 0, max_count = std::numeric_limits<std::size_t>::max();
   std::size_t min_rank = 0, max_rank = std::numeric_limits<std::size_t>::max();
@@ -63,8 +66,8 @@ struct Rule {
   bool fits(const Tensor& tensor) const;
 };
 
-// Example: parse_rule("name=*.bias,max=1024,op=identity"). Keys: name, min, max, min_rank,
-// max_rank; op comes last.
+// Examples: parse_rule("name=*.bias,max=1024,op=identity"), parse_rule("name=fc1.weight,rank=4").
+// Keys: name, min, max, min_rank, max_rank; then rank, or op, which comes last.
 Rule parse_rule(std::string_view text);
 
 // A layout together with the operator of each slice.
@@ -78,7 +81,7 @@ struct Plan {
 
 // Example: make_plan(model, "fused:4M", parse_operator("natural"),
 // {parse_rule("max=1000,op=identity")}). Neighbouring tensors are merged only when they share an
-// operator.
+// operator and a rank.
 Plan make_plan(const Model& model, std::string_view layout, const Operator& op,
                std::span<const Rule> rules = {});
 

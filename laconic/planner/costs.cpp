@@ -50,6 +50,13 @@ bool has_own_form(const Recipe& recipe) {
   return at != exchanges().end() && at->own_form;
 }
 
+// A tensor of an excerpt may have fewer rows than the rank that it has a rule for.
+Plan plan_of(const Recipe& recipe, const Model& model) {
+  Plan plan = make_plan(recipe, model);
+  for (Slice& slice : plan.layout) slice.rank = std::min({slice.rank, slice.rows, slice.cols});
+  return plan;
+}
+
 std::unique_ptr<Aggregator> make(const Recipe& recipe, const std::string& exchange,
                                  const Model& model, Transport& transport) {
   const bool way_back = exchange == recipe.exchange;
@@ -58,7 +65,7 @@ std::unique_ptr<Aggregator> make(const Recipe& recipe, const std::string& exchan
   return make_aggregator(
       exchange, {.transport = transport,
                  .model = model,
-                 .plan = make_plan(recipe, model),
+                 .plan = plan_of(recipe, model),
                  .memory = recipe.memory,
                  .down = way_back && !recipe.down.empty() ? std::optional(make_plan(back, model))
                                                           : std::nullopt,

@@ -153,15 +153,21 @@ Phase phase_of(const Recipe& recipe, const Model& model, const std::string& text
   return phase;
 }
 
-// A warm-up that an exchange would pass over in silence is a mistake.
-void require_warmup_followed(const Recipe& recipe) {
+// What an exchange would pass over in silence is a mistake.
+void require_followed(const Recipe& recipe, bool ExchangeInfo::*follows, const std::string& what) {
   const auto name = recipe.exchange.substr(0, recipe.exchange.find(':'));
   const auto at = std::ranges::find(exchanges(), name, &ExchangeInfo::name);
-  if (recipe.warmup.empty() || at == exchanges().end() || at->follows_warmup) return;
+  if (at == exchanges().end() || (*at).*follows) return;
   std::vector<std::string> able;
   for (const ExchangeInfo& info : exchanges())
-    if (info.follows_warmup) able.push_back(info.name);
-  throw UsageError("exchange '" + name + "' has no warm-up; allowed with one: " + join(able, " "));
+    if (info.*follows) able.push_back(info.name);
+  throw UsageError("exchange '" + name + "' has no " + what +
+                   "; allowed with one: " + join(able, " "));
+}
+
+bool has_ranks(const Recipe& recipe) {
+  return std::ranges::any_of(recipe.rules,
+                             [](const std::string& text) { return parse_rule(text).rank > 0; });
 }
 
 // What a mixer leaves no room for must be as it is without being named.
@@ -177,6 +183,7 @@ void require_nothing_beside_mixer(const Recipe& recipe) {
   if (recipe.down_memory != bare.down_memory) refuse_part("down_memory", recipe.down_memory);
   if (recipe.draws != bare.draws) refuse_part("draws", recipe.draws);
   if (!recipe.warmup.empty()) refuse_part("warmup", recipe.warmup.front());
+  if (has_ranks(recipe)) refuse_part("ranks by tensor", join(recipe.rules, " "));
   if (recipe.outer != bare.outer) refuse_part("outer", recipe.outer);
   if (recipe.fragments != bare.fragments)
     refuse_part("fragments", std::to_string(recipe.fragments));
@@ -272,7 +279,9 @@ void check_recipe(const Recipe& recipe) {
   make_plan(recipe, {});
   way_back_of(recipe, {});
   make_warmup(recipe, {});
-  require_warmup_followed(recipe);
+  if (!recipe.warmup.empty()) require_followed(recipe, &ExchangeInfo::follows_warmup, "warm-up");
+  if (recipe.mixer.empty() && has_ranks(recipe))
+    require_followed(recipe, &ExchangeInfo::follows_ranks, "rank by tensor");
   if (recipe.draws != "strata" && recipe.draws != "own")
     throw UsageError("a recipe's 'draws' are '" + recipe.draws + "'; allowed: strata own");
   parse_outer(recipe.outer);

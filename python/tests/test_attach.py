@@ -13,6 +13,7 @@ METHODS = {
     "sparse": {"op": "topk:0.05", "exchange": "sparse", "memory": "feedback"},
     "server": {"op": "natural", "exchange": "server"},
     "powersgd": {"exchange": "powersgd:2"},
+    "ranks": {"recipe": {"name": "ranks", "exchange": "powersgd:2", "rules": ["name=0.weight,rank=5", "name=4.*,op=identity"]}},
     "dense": {"recipe": "dense"},
     "whole": {"op": "topk:0.05", "memory": "feedback", "layout": "whole"},
     "sbc1": {"recipe": "sbc1"},

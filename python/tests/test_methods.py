@@ -274,11 +274,12 @@ def factor(values, length):
     return values.reshape(-1, length).T
 
 
-def powersgd_starts(first, rank):
-    starts = []
+def powersgd_starts(first, recipe):
+    own, starts = int((numbers_of(recipe["exchange"]) or [2])[0]), []
+    by_name = dict(rule.removeprefix("name=").split(",rank=") for rule in recipe["rules"])
     for name, shape in SHAPES.items():
         rows, cols = m.matrix_shape(shape)
-        few = min(rank, rows, cols)
+        few = min(int(by_name.get(name, own)), rows, cols)
         gains = few * (rows + cols) < rows * cols
         starts.append(factor(first.array(f"powersgd.start/{name}", few * cols), cols) if gains else None)
     return starts
@@ -335,8 +336,7 @@ def reference_of(recipe, all_ranks):
         mix, first = mixer_of(recipe, ranks, all_ranks)
         return m.Gossip(mix, begin, make, first)
     if recipe["exchange"].startswith("powersgd"):
-        rank = int((numbers_of(recipe["exchange"]) or [2])[0])
-        starts = powersgd_starts(all_ranks[0], rank)
+        starts = powersgd_starts(all_ranks[0], recipe)
         averaging = m.PowerSgd(recipe, list(SHAPES.values()), ranks, SEED, starts)
     elif recipe["exchange"].startswith("arc"):
         averaging = m.Arc(recipe, list(SHAPES.values()), ranks, SEED)
@@ -433,6 +433,7 @@ MORE = [
     {"op": "natural", "draws": "own"},
     {"op": "terngrad:2.5"},
     {"exchange": "powersgd:1"},
+    {"exchange": "powersgd:2", "rules": ["name=fc.weight,rank=1", "name=conv.weight,rank=3"]},
     {"exchange": "global:100,2", "draws": "own"},
     {"exchange": "arc:0.2,sketch=2"},
     {"op": "topk:0.05", "memory": "feedback", "delay": 5, "outer": "momentum:0.5,0.8"},

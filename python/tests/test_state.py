@@ -201,6 +201,7 @@ def resumes(rank, size, method, saved):
         {"op": "topk:0.05+natural", "memory": "feedback"},
         {"op": "natural", "exchange": "sharded"},
         {"exchange": "powersgd:2"},
+        {"exchange": "powersgd:2", "rules": "name=2.weight,rank=4"},
         {"recipe": "dense"},
     ],
     ids=str,

@@ -193,6 +193,8 @@ static void* average_by_recipe(void* self) {
                                       "randomk",
                                       "spardl",
                                       "powersgd",
+                                      "{\"name\": \"r\", \"exchange\": \"powersgd:2\", "
+                                      "\"rules\": [\"name=conv,rank=3\"]}",
                                       "dgc",
                                       "gmc",
                                       "stc"};

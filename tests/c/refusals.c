@@ -42,6 +42,12 @@ static void wrong_options(void) {
   o.recipe = "{\"name\": \"x\", \"memory\": \"elephant\"}", refuse(&o, "no memory 'elephant'");
   o.recipe = "{\"name\": \"x\", \"layout\": \"round\"}", refuse(&o, "no layout 'round'");
   o.recipe = "{\"name\": \"x\", \"rules\": [\"max=3\"]}", refuse(&o, "must end in op=SPEC");
+  o.recipe = "{\"name\": \"x\", \"exchange\": \"powersgd\", \"rules\": [\"rank=0\"]}";
+  refuse(&o, "'rank=0' is not allowed");
+  o.recipe = "{\"name\": \"x\", \"exchange\": \"powersgd\", \"rules\": [\"rank=3\"]}";
+  refuse(&o, "rank 3 for tensor 'w', a matrix of 2 x 2; allowed: 1 to 2");
+  o.recipe = "{\"name\": \"x\", \"rules\": [\"rank=2\"]}";
+  refuse(&o, "exchange 'gather' has no rank by tensor; allowed with one: powersgd");
   o.recipe = "{\"name\": \"x\", \"delay\": 3}",
   refuse(&o, "starts from 0 parameters of a model of 4");
   o = options_of(), o.tensors = NULL, refuse(&o, "'options->tensors' is NULL");

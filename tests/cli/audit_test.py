@@ -85,6 +85,7 @@ class Audit(CliTest):
             (["--op", "topkk"], ["no operator 'topkk'"]),
             (["--layout", "half"], ["no layout 'half'", "tensor"]),
             (["--rule", "max=1"], ["rule 'max=1'"]),
+            (["--rule", "rank=2"], ["has no rank by tensor; allowed with one: powersgd"]),
             (["--delay", "0"], ["--delay"]),
             (["--op", "sign", "--recipe", "sbc1"], ["--op", "--recipe"]),
             (["--shapes", self.path("no.npz")], ["no.npz", "No such file"]),

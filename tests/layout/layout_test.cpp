@@ -78,6 +78,21 @@ TEST(Layout, RulesChooseByNameSizeAndRankAndMergingStopsAtThem) {
                                       "scale..nothing", "fc2.weight", "fc2.bias"}));
 }
 
+TEST(Layout, RulesMayNameARankAndMergingStopsThereToo) {
+  const std::vector<Rule> rules = {parse_rule("name=fc1.weight,rank=4"),
+                                   parse_rule("rank=2,max=30,op=natural")};
+  const Plan tensor = make_plan(kModel, "tensor", kNatural, rules);
+  std::vector<std::size_t> ranks;
+  for (const Slice& slice : tensor.layout) ranks.push_back(slice.rank);
+  EXPECT_EQ(ranks, (std::vector<std::size_t>{0, 2, 4, 0, 2, 2, 0, 2}));
+  EXPECT_EQ(tensor.op(2).spec(), "identity");
+  EXPECT_EQ(tensor.op(1).spec(), "natural");
+  EXPECT_EQ(names(make_plan(kModel, "whole", kNatural, rules)),
+            (std::vector<std::string>{"conv1.weight", "conv1.bias", "fc1.weight", "fc1.bias",
+                                      "scale..nothing", "fc2.weight", "fc2.bias"}));
+  EXPECT_EQ(parse_rule("name=loop=,rank=3").name, "loop=");
+}
+
 TEST(Layout, MistakesAreNamed) {
   const auto refusal = [](const std::string& layout) {
     return message_of<UsageError>([&] { make_plan(kModel, layout, kNatural); });

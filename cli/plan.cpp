@@ -46,17 +46,19 @@ void print_row(const Forecast& f) {
 
 void print_adaptive(const Adaptive& adaptive, const std::string& out) {
   const auto show = [](const char* name, const Outcomes& outcomes) {
-    fmt::print("{:<14} {:>13} bytes in frames, error {:.4g}\n", name, with_commas(outcomes.bytes),
+    const char* of = outcomes.recipe.op == "identity" ? "factors" : "frames";
+    fmt::print("{:<14} {:>13} bytes in {}, error {:.4g}\n", name, with_commas(outcomes.bytes), of,
                outcomes.error);
   };
   fmt::print("\n");
   show("layer-wise", adaptive.layer_wise);
-  show("entire-model", adaptive.entire_model);
+  if (adaptive.entire_model) show("entire-model", *adaptive.entire_model);
   show("adaptive", adaptive.chosen);
-  print_wrapped(fmt::format("{} rules beside {}, layout {}, written to {}",
-                            adaptive.chosen.recipe.rules.size(), adaptive.chosen.recipe.op,
-                            adaptive.chosen.recipe.layout, out),
-                0);
+  const Recipe& recipe = adaptive.chosen.recipe;
+  print_wrapped(
+      fmt::format("{} rules beside {}, layout {}, written to {}", recipe.rules.size(),
+                  recipe.op == "identity" ? recipe.exchange : recipe.op, recipe.layout, out),
+      0);
 }
 
 void print_situation(const PlanReport& report) {
@@ -139,7 +141,9 @@ const RegisterCommand command{{
                  "dense,diloco,sparseloco",
                  "laconic plan --model run1/gradients-step-100.npz --compute 0.13 --workers 4",
                  "laconic plan --model lenet5 --gradients run1/gradients-step-100.npz --adaptive "
-                 "topk:0.01 --bytes 8000"},
+                 "topk:0.01 --bytes 8000",
+                 "laconic plan --model lenet5 --gradients run1/gradients-step-100.npz --adaptive "
+                 "powersgd:4"},
     .attach =
         [](CLI::App& app) {
           const auto o = std::make_shared<Options>();
@@ -173,7 +177,8 @@ const RegisterCommand command{{
               ->capture_default_str();
           auto* adaptive = app.add_option(
               "--adaptive", r.adaptive,
-              "Choose this operator's density, levels or bits by tensor and write a recipe");
+              "Choose this operator's density, levels or bits, or powersgd's rank, by tensor and "
+              "write a recipe");
           adaptive->type_name("SPEC");
           auto* bytes = app.add_option("--bytes", o->bytes, "Budget: bytes of a step's frames");
           bytes->needs(adaptive)->check(above_zero);

@@ -1,5 +1,5 @@
-// Density, levels or bits by tensor under one budget, by exact sizes and exact errors on recorded
-// gradients: the question of L-GreCo (Alimohammadi et al., arXiv 2210.17357).
+// Density, levels, bits or rank by tensor under one budget, by exact sizes and exact errors on
+// recorded gradients: the question of L-GreCo (Alimohammadi et al., arXiv 2210.17357).
 #pragma once
 
 #include "laconic/planner/forecast.h"
@@ -19,15 +19,16 @@ std::optional<std::vector<std::size_t>> choose_ways(const std::vector<std::vecto
 
 // The specs in which the number that decides how much an operator sends is another: densities of a
 // selector from 1/64 to 64 times its own by sqrt(2), whole numbers of a quantiser from small to
-// large. Its own is among them. Throws UsageError for an operator without such a number.
+// large; ranks of exchange powersgd. Its own is among them. Throws UsageError for an operator
+// without such a number.
 std::vector<std::string> variants_of(std::string_view op);
 
 struct Budget {
-  std::optional<std::uint64_t> bytes = {};  // of the frames a rank writes in a step
+  std::optional<std::uint64_t> bytes = {};  // of the frames, or factors, a rank makes in a step
   std::optional<double> error = {};         // |C(x) - x|^2 / |x|^2
 };
 
-// What a choice comes to: real frames, errors in the mean over the gradients.
+// What a choice comes to: real frames or factors, errors in the mean over the gradients.
 struct Outcomes {
   Recipe recipe;
   std::uint64_t bytes = 0;
@@ -35,13 +36,14 @@ struct Outcomes {
 };
 
 struct Adaptive {
-  Outcomes chosen;                    // its recipe has a rule for each tensor that needs one
-  Outcomes layer_wise, entire_model;  // the operator as it was given
+  Outcomes chosen;      // its recipe has a rule for each tensor that needs one
+  Outcomes layer_wise;  // as it was given
+  std::optional<Outcomes> entire_model = {};  // and over the whole model, where that can be
 };
 
 // The best recipe within the budget; with neither, as small as can be at the error of `op` layer by
-// layer. Never worse than the better of the two uniform ones that keep the budget. Throws
-// UsageError when nothing keeps it.
+// layer. Never worse than those that keep the budget of: what was given, the same over the whole
+// model, one variant for all tensors. Throws UsageError when nothing keeps it.
 Adaptive adapt(const std::string& op, const Budget& budget, const Situation& situation);
 
 }  // namespace laconic

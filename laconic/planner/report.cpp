@@ -110,6 +110,13 @@ json to_json(const Outcomes& outcomes) {
           {"recipe", json::parse(write_recipe(outcomes.recipe))}};
 }
 
+json to_json(const Adaptive& adaptive) {
+  json object = {{"chosen", to_json(adaptive.chosen)},
+                 {"layer_wise", to_json(adaptive.layer_wise)}};
+  if (adaptive.entire_model) object["entire_model"] = to_json(*adaptive.entire_model);
+  return object;
+}
+
 json to_json(const Forecast& forecast, const PlanRequest& request) {
   if (!forecast.obstacle.empty())
     return {{"recipe", forecast.recipe.name}, {"obstacle", forecast.obstacle}};
@@ -170,10 +177,7 @@ std::string write_report(const PlanReport& report) {
                  {"compute_estimated", !report.request.compute_seconds.has_value()},
                  {"bucket_bytes", s.bucket_bytes}};
   object["cores"] = s.cores > 0 ? json(s.cores) : json();
-  if (report.adaptive)
-    object["adaptive"] = {{"chosen", to_json(report.adaptive->chosen)},
-                          {"layer_wise", to_json(report.adaptive->layer_wise)},
-                          {"entire_model", to_json(report.adaptive->entire_model)}};
+  if (report.adaptive) object["adaptive"] = to_json(*report.adaptive);
   object["recipes"] = json::array();
   for (const Forecast& forecast : report.forecasts)
     object["recipes"].push_back(to_json(forecast, report.request));

@@ -17,7 +17,7 @@ struct PlanRequest {
   std::string headers = "tcp";  // or none: what travels beside the messages
   unsigned repeats = 3;
   unsigned cores = 0;  // of one machine, which all workers share; 0: each has cores of its own
-  std::string adaptive = {};  // an operator whose number is chosen by tensor
+  std::string adaptive = {};  // an operator, or powersgd, whose number is chosen by tensor
   Budget budget = {};
 };
 

@@ -25,7 +25,7 @@ def plan(
     """Bytes, step times and errors of recipes as a dict, as `laconic plan --json` prints them, fastest first in "recipes".
 
     model: a name, a .json file with tensors or a .npz file of gradients. compute: seconds a worker computes in a step. adaptive:
-    an operator whose density, levels or bits are chosen by tensor, within `bytes` or `error`; the recipe is in
+    an operator whose density, levels or bits are chosen by tensor, or powersgd for ranks, within `bytes` or `error`; the recipe is in
     ["adaptive"]["chosen"]["recipe"], for `lc.attach(recipe=...)`. More: batch, bucket_bytes, headers, repeats, and
     cores, those of one machine that all workers share: compute is then what a step computes while all of them do.
     """

@@ -44,6 +44,21 @@ def test_an_adaptive_recipe_runs(tmp_path):
     assert found["chosen"]["recipe"]["name"] == "planned"
 
 
+def test_a_rank_for_each_tensor(tmp_path):
+    file = tmp_path / "gradients.npz"
+    random = np.random.default_rng(0)
+    thin = random.standard_normal((60, 3)) @ random.standard_normal((3, 60))
+    np.savez(file, thin=thin.astype(np.float32), wide=random.standard_normal((60, 60)).astype(np.float32))
+    report = lc.plan(file, workers=2, compute=0.01, recipes=["dense"], adaptive="powersgd:4", bytes=4 * 120 * 10, repeats=1)
+    found = report["adaptive"]
+    assert "entire_model" not in found
+    assert found["chosen"]["error"] < found["layer_wise"]["error"] and found["chosen"]["bytes"] <= 4800
+    recipe = found["chosen"]["recipe"]
+    assert (recipe["exchange"], recipe["rules"]) == ("powersgd:3", ["name=wide,rank=7"])
+    planned = next(entry for entry in report["recipes"] if entry["recipe"] == "planned")
+    assert "obstacle" not in planned
+
+
 @pytest.mark.parametrize(
     "request_, words",
     [
@@ -53,6 +68,7 @@ def test_an_adaptive_recipe_runs(tmp_path):
         ({"recipes": ["nothing"]}, "no recipe 'nothing'"),
         ({"colour": "red"}, "no 'colour'"),
         ({"adaptive": "sign"}, "no density, levels or bits"),
+        ({"adaptive": "powersgd:0"}, "rank = 1 to 64, whole"),
     ],
 )
 def test_mistakes_are_sentences(request_, words):

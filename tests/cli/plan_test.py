@@ -32,7 +32,8 @@ class Plan(CliTest):
             self.assertAlmostEqual(row["step_seconds"], 0.01 + row["exposed_seconds"])
 
     def test_tables_fit(self):
-        for more in [], ["--adaptive", "topk:0.1", "--out", self.path("mine.json")]:
+        out = ["--out", self.path("mine.json")]
+        for more in [], ["--adaptive", "topk:0.1", *out], ["--adaptive", "powersgd:4", *out]:
             shown = self.ok("plan", "--model", self.gradients(), "--workers", 10000, "--link", "1kbit,60s", "--compute", 1,
                             "--repeats", 1, *more)  # fmt: skip
             for line in shown.splitlines():
@@ -56,6 +57,18 @@ class Plan(CliTest):
         self.assertEqual(json.loads(out.read_text()), chosen["recipe"])
         again = self.plan("--model", self.gradients(), "--workers", 4, "--compute", 0.1, "--recipes", out)
         self.assertIn("planned", [row["recipe"] for row in again["recipes"]])
+
+    def test_a_rank_for_each_tensor_is_a_recipe(self):
+        out = self.path("mine.json")
+        report = self.plan("--model", self.gradients(), "--workers", 4, "--compute", 0.1, "--recipes", "dense",
+                           "--adaptive", "powersgd:4", "--bytes", 9000, "--out", out)  # fmt: skip
+        chosen = report["adaptive"]["chosen"]
+        self.assertLessEqual(chosen["bytes"], 9000)
+        self.assertLess(chosen["error"], report["adaptive"]["layer_wise"]["error"])
+        self.assertEqual(json.loads(out.read_text()), chosen["recipe"])
+        again = self.plan("--model", self.gradients(), "--workers", 4, "--compute", 0.1, "--recipes", out)
+        rows = {row["recipe"]: row for row in again["recipes"]}
+        self.assertGreater(rows["planned"]["over_dense"], 0)
 
     def test_workers_that_share_cores_wait_for_all_kernels(self):
         args = ["--model", self.gradients(), "--workers", 8, "--link", "1gbit", "--compute", 0.01, "--recipes", "grid"]

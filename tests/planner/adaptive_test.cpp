@@ -1,26 +1,12 @@
 // Recipes with an operator for each tensor, on gradients whose layers differ.
 #include "laconic/planner/adaptive.h"
 
-#include "tests/recorded.h"
+#include "tests/planner/recorded.h"
 
 namespace laconic {
 namespace {
 
-Situation recorded() {
-  Samples samples{.name = "lenet5",
-                  .model = {{"conv1.weight", {20, 1, 5, 5}},
-                            {"conv1.bias", {20}},
-                            {"conv2.weight", {50, 20, 5, 5}},
-                            {"conv2.bias", {50}},
-                            {"fc1.weight", {500, 800}},
-                            {"fc1.bias", {500}},
-                            {"fc2.weight", {10, 500}},
-                            {"fc2.bias", {10}}}};
-  std::vector<float> gradient = testing::recorded_gradient();
-  gradient.resize(count_of(samples.model));
-  samples.gradients.push_back(std::move(gradient));
-  return {.samples = std::move(samples), .workers = 4, .link = {}};
-}
+using testing::recorded;
 
 TEST(Variants, HaveTheOperatorsOwnNumberAmongThem) {
   for (const std::string op :
@@ -31,7 +17,7 @@ TEST(Variants, HaveTheOperatorsOwnNumberAmongThem) {
   }
   EXPECT_EQ(testing::message_of<UsageError>([] { variants_of("sign"); }),
             "operator 'sign' has no density, levels or bits to choose; allowed: one such as "
-            "topk:0.01 or bucket:512+qsgd:4");
+            "topk:0.01 or bucket:512+qsgd:4, or powersgd, which has ranks");
 }
 
 // At the bytes of either uniform choice the error is not larger than that of the better one.
@@ -41,7 +27,7 @@ TEST(Adapt, IsNeverWorseThanLayerWiseAndEntireModelAtEqualBytes) {
     const Adaptive free = adapt(op, {}, situation);
     EXPECT_LE(free.chosen.error, free.layer_wise.error) << op;
     EXPECT_LE(free.chosen.bytes, free.layer_wise.bytes) << op;
-    for (const Outcomes* at : {&free.layer_wise, &free.entire_model}) {
+    for (const Outcomes* at : {&free.layer_wise, &*free.entire_model}) {
       const Adaptive held = adapt(op, {.bytes = at->bytes}, situation);
       EXPECT_LE(held.chosen.bytes, at->bytes) << op;
       EXPECT_LE(held.chosen.error, at->error) << op;
@@ -54,9 +40,9 @@ TEST(Adapt, IsNeverWorseThanLayerWiseAndEntireModelAtEqualBytes) {
 TEST(Adapt, ComesWithinAStepOfEntireModelTopK) {
   const Situation situation = recorded();
   const Adaptive at = adapt("topk:0.01", {}, situation);
-  const Adaptive held = adapt("topk:0.01", {.error = at.entire_model.error}, situation);
+  const Adaptive held = adapt("topk:0.01", {.error = at.entire_model->error}, situation);
   EXPECT_LE(static_cast<double>(held.chosen.bytes),
-            std::sqrt(2.0) * static_cast<double>(at.entire_model.bytes));
+            std::sqrt(2.0) * static_cast<double>(at.entire_model->bytes));
 }
 
 // What is promised of frames is what the engine sends.

@@ -98,7 +98,11 @@ double slack_of(const Recipe& recipe, int workers) {
 TEST(Foresight, IsWhatTheEngineSends) {
   for (const int workers : {2, 3, 5}) {
     const Situation situation = situation_of(workers);
-    for (const Recipe& recipe : recipes()) {
+    std::vector<Recipe> all = recipes();
+    all.push_back({.name = "ranks by tensor",
+                   .exchange = "powersgd:2",
+                   .rules = {"name=embed.weight,rank=7", "name=b.weight,rank=1"}});
+    for (const Recipe& recipe : all) {
       if (!recipe.mixer.empty()) continue;
       const Forecast forecast = forecast_of(recipe, situation);
       ASSERT_EQ(forecast.obstacle, "") << recipe.name;

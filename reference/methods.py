@@ -809,12 +809,19 @@ def pairs(ranks, rounds=64, seed=0):
 class Noloco:
     """Kolehmainen et al. (2506.10911), the outer step: in pairs, one rank of an odd number alone, every `delay` steps.
 
-    Slow weights are the models of the first round.
+    Slow weights are the models of the first round. With an operator a pair keeps copies of each other's messages, the first of which is whole.
     """
 
-    def __init__(self, ranks, delay, momentum=0.5, lr=0.7, pull=1.0):
+    def __init__(self, op, counts, ranks, delay, momentum=0.5, lr=0.7, pull=1.0):
         self.pairs, self.delay, self.a, self.b, self.c = pairs(ranks), delay, momentum, lr, pull
+        self.op, self.slices, self.copies = op, Slices(counts).all, {}
         self.f = None
+
+    def tell(self, i, j, u):
+        """What j knows of i's message."""
+        old = self.copies.get((i, j))
+        self.copies[i, j] = u if old is None else old + each_slice(self.op, u - old, self.slices)
+        return self.copies[i, j]
 
     def round(self, x, step, heard):
         if (step + 1) % self.delay:
@@ -824,13 +831,12 @@ class Noloco:
         partner = {i: i for i in range(len(x))}
         for i, j in self.pairs[step // self.delay % len(self.pairs)]:
             partner[i], partner[j] = j, i
-        d = [f - one for f, one in zip(self.f, x)]
-        before = self.f
+        u = [self.b * (f - one) - self.c * f for f, one in zip(self.f, x)]
+        told = [self.tell(i, j, u[i]) for i, j in sorted(partner.items())]
         self.m = [
-            self.a * self.m[i] + self.b * (d[i] + d[j]) / 2 + self.c * (before[i] - before[j]) / 2
-            for i, j in sorted(partner.items())
+            self.a * self.m[i] + u[i] + (told[j] - told[i]) / 2 + self.c * self.f[i] for i, j in sorted(partner.items())
         ]
-        self.f = [f - m for f, m in zip(before, self.m)]
+        self.f = [f - m for f, m in zip(self.f, self.m)]
         return [f.copy() for f in self.f]
 
 

@@ -313,7 +313,7 @@ def mixer_of(recipe, ranks, all_ranks):
     if name == "dpsgd":
         return m.Dpsgd(*numbers), False
     if name == "noloco":
-        return m.Noloco(ranks, recipe["delay"], *numbers), True
+        return m.Noloco(recipe["op"], COUNTS, ranks, recipe["delay"], *numbers), True
     if name == "choco":
         return m.Choco(recipe["op"], COUNTS, ranks, *numbers, "fresh" in spec), "after" not in spec
     if name == "deepsqueeze":
@@ -450,6 +450,7 @@ MORE = [
     {"mixer": "powergossip:2,3"},
     {"mixer": "dpsgd:0.7"},
     {"mixer": "noloco:0.3,lr=1,pull=0.5", "topology": "pairs", "delay": 4},
+    {"op": "topk:0.2", "mixer": "noloco:0.3,lr=1,pull=0.2", "topology": "pairs", "delay": 2},
 ]
 
 

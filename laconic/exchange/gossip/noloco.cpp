@@ -12,14 +12,51 @@
 // difference e of two ranks that pull alone follows e' = e - m', m' = momentum m + pull e, whose
 // roots lie within the unit circle while 0 < pull < 2 (1 + momentum).
 //
+// With an operator C both ends of an edge hold copies of the messages, c += C(u - c), and the mean
+// is u_i + sum_j W_ij (c_j - c_i): what one end gains the other loses, and what is left out goes
+// when they meet again. The first message is whole. Who has one partner a round keeps copies by
+// partner, else by round of the graph's period, for a frame goes to all neighbours of a round. As
+// with choco, the more an operator loses, the smaller must be the pull.
+//
 // The slow weights are the model of the first round: what changed before it counts as made.
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/exchange/gossip/neighbourhood.h"
+#include "laconic/exchange/gossip/replicas.h"
 
 namespace laconic {
 namespace {
+
+// What a rank and its neighbours of a round have sent each other.
+struct Copies {
+  Copy own;
+  std::vector<Copy> theirs;  // by place among the neighbours
+};
+
+bool loses(const Plan& plan) {
+  return std::ranges::any_of(plan.operators,
+                             [](const Operator& op) { return op.spec() != "identity"; });
+}
+
+bool has_pairs_only(const Graph& graph) {
+  for (std::size_t round = 0; round < graph.period(); ++round)
+    for (int rank = 0; rank < graph.size(); ++rank)
+      if (graph.degree(rank, round) > 1) return false;
+  return true;
+}
+
+// By round the first one whose copies it shares; where nothing is lost nothing need be kept.
+std::vector<std::size_t> sharing(const std::vector<std::vector<Neighbour>>& rounds, bool loses,
+                                 bool pairs) {
+  std::vector<std::size_t> first(rounds.size());
+  for (std::size_t round = 0; loses && round < rounds.size(); ++round) {
+    first[round] = round;
+    for (std::size_t before = 0; pairs && before < round && first[round] == round; ++before)
+      if (std::ranges::equal(rounds[before], rounds[round], {}, &Neighbour::rank, &Neighbour::rank))
+        first[round] = before;
+  }
+  return first;
+}
 
 class Noloco : public Mixer {
  public:
@@ -28,11 +65,17 @@ class Noloco : public Mixer {
         momentum_(static_cast<float>(args.number("momentum"))),
         lr_(static_cast<float>(args.number("lr"))),
         pull_(static_cast<float>(args.number("pull"))),
+        loses_(loses(setup.plan)),
         near_(setup),
+        first_(sharing(near_.rounds(), loses_, has_pairs_only(setup.graph))),
+        copies_(first_.size()),
         slow_(count_of(model_)),
         velocity_(slow_.size()),
-        message_(slow_.size()),
         mean_(slow_.size()) {
+    for (std::size_t round = 0; round < first_.size(); ++round) {
+      auto& theirs = copies_[first_[round]].theirs;
+      theirs.resize(std::max(theirs.size(), near_.neighbours(round).size()));
+    }
     if (!(args.number("pull") < 2 * (1 + args.number("momentum"))))
       throw UsageError("mixer 'noloco' with a pull of " + args.text("pull") + " and momentum " +
                        args.text("momentum") +
@@ -44,15 +87,16 @@ class Noloco : public Mixer {
     StepStats stats;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float f = started_ ? slow_[i] : x[i];
-      message_[i] = lr_ * (f - x[i]) - pull_ * f;
+      mean_[i] = lr_ * (f - x[i]) - pull_ * f;
     }
-    near_.swap(message_, info.step, stats);
+    Copies& copies = copies_[first_[near_.round(info.step)]];
+    swap(copies, info.step, stats);
     if (!near_.mine().finite()) return stats;  // this rank's round rests
     Stopwatch watch;
-    std::ranges::copy(message_, mean_.begin());
     const auto& neighbours = near_.neighbours(info.step);
     for (std::size_t j = 0; j < neighbours.size(); ++j)
-      if (near_.open(j)) add(j, static_cast<float>(neighbours[j].weight));
+      if (near_.open(j))
+        add(copies.own, copies.theirs[j], static_cast<float>(neighbours[j].weight));
     if (!std::exchange(started_, true)) std::ranges::copy(x, slow_.begin());
     for (std::size_t i = 0; i < x.size(); ++i) {
       velocity_[i] = momentum_ * velocity_[i] + (mean_[i] + pull_ * slow_[i]);
@@ -66,37 +110,100 @@ class Noloco : public Mixer {
 
   State save() const override {
     State state;
-    if (!started_) return state;
-    save_tensors(kSlow, model_, slow_, state);
-    save_tensors(kVelocity, model_, velocity_, state);
+    if (started_) {
+      save_tensors(kSlow, model_, slow_, state);
+      save_tensors(kVelocity, model_, velocity_, state);
+    }
+    each_copy(*this, [&](const std::string& role, const Copy& copy) {
+      if (copy.heard > 0) save_tensors(role, model_, copy.values, state);
+    });
     return state;
   }
 
   void load(const State& state) override {
-    if (!state.empty()) {
-      expect_state(state, {kSlow, kVelocity}, model_);
+    std::vector<std::string> roles;
+    const bool started = holds(state, kSlow);
+    if (started) roles = {kSlow, kVelocity};
+    each_copy(*this, [&](const std::string& role, const Copy&) {
+      if (holds(state, role)) roles.push_back(role);
+    });
+    expect_state(state, roles, model_);
+    started_ = started;
+    if (started_) {
       slow_ = load_tensors(kSlow, model_, state);
       velocity_ = load_tensors(kVelocity, model_, state);
+    } else {
+      std::ranges::fill(velocity_, 0.0F);
     }
-    started_ = !state.empty();
-    if (!started_) std::ranges::fill(velocity_, 0.0F);
+    each_copy(*this, [&](const std::string& role, Copy& copy) {
+      copy.heard = holds(state, role);
+      if (copy.heard > 0) copy.values = load_tensors(role, model_, state);
+    });
   }
 
  private:
   static constexpr const char* kSlow = "noloco";
   static constexpr const char* kVelocity = "noloco.velocity";
 
+  static bool holds(const State& state, const std::string& role) {
+    const auto at = state.lower_bound(role + "/");
+    return at != state.end() && at->first.starts_with(role + "/");
+  }
+
+  // "noloco.copy/1/7": what rank 7 has sent in round 1 of the period, and in those that share it.
+  template <class Self, class Visit>
+  static void each_copy(Self& self, Visit visit) {
+    for (std::size_t round = 0; self.loses_ && round < self.copies_.size(); ++round) {
+      const std::string role = "noloco.copy/" + std::to_string(round) + "/";
+      auto& copies = self.copies_[round];
+      visit(role + std::to_string(self.near_.rank()), copies.own);
+      for (std::size_t j = 0; j < copies.theirs.size(); ++j)
+        visit(role + std::to_string(self.near_.neighbours(round)[j].rank), copies.theirs[j]);
+    }
+  }
+
+  // Sends what the copy of the message lacks: all of it at first, and always where nothing is lost.
+  void swap(Copies& copies, std::uint64_t step, StepStats& stats) {
+    if (!loses_) {
+      copies.own.heard = 0;
+      for (Copy& copy : copies.theirs) copy.heard = 0;
+    }
+    sent_ = mean_;
+    for (std::size_t i = 0; i < sent_.size() && copies.own.heard > 0; ++i)
+      sent_[i] -= copies.own.values[i];
+    const std::size_t neighbours = near_.neighbours(step).size();
+    whole_.mine = copies.own.heard == 0;
+    whole_.theirs.resize(neighbours);
+    for (std::size_t j = 0; j < neighbours; ++j) whole_.theirs[j] = copies.theirs[j].heard == 0;
+    near_.swap(sent_, step, stats, whole_);
+    Stopwatch watch;
+    hear(near_.mine(), copies.own);
+    for (std::size_t j = 0; j < neighbours; ++j) hear(near_.from(j), copies.theirs[j]);
+    stats.decompress_seconds += watch.lap();
+  }
+
+  // A frame that is not finite changes nobody's copy of its sender.
+  void hear(const FrameIn& frame, Copy& copy) const {
+    if (!frame.finite()) return;
+    if (copy.heard == 0) copy.values.assign(mean_.size(), 0.0F);
+    frame.add(1, copy.values);
+    copy.heard = 1;
+  }
+
   // Both ends add the same difference, one of them negated.
-  void add(std::size_t j, float weight) {
-    theirs_.assign(mean_.size(), 0.0F);
-    near_.from(j).add(1, theirs_);
-    for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += weight * (theirs_[i] - message_[i]);
+  void add(const Copy& own, const Copy& theirs, float weight) {
+    for (std::size_t i = 0; i < mean_.size(); ++i)
+      mean_[i] += weight * (theirs.values[i] - own.values[i]);
   }
 
   Model model_;
   float momentum_, lr_, pull_;
+  bool loses_;  // there is an operator to make up for
   Neighbourhood near_;
-  std::vector<float> slow_, velocity_, message_, mean_, theirs_;
+  std::vector<std::size_t> first_;  // by round of the period, whose copies are its own
+  std::vector<Copies> copies_;      // by round; arrays where it is the first with these
+  Whole whole_;
+  std::vector<float> slow_, velocity_, mean_, sent_;
   bool started_ = false;  // there are slow weights
 };
 
@@ -120,7 +227,8 @@ const RegisterMixer noloco{{
                     .min = 0.001,
                     .max = 4,
                     .help = "how far towards the partner; below 2 (1 + momentum)"}},
-    .examples = {"noloco", "noloco:0,lr=1,pull=0.5"},
+    .examples = {"noloco:pull=0.3", "noloco:0,lr=1,pull=0.5"},
+    .takes_operator = true,
     .make = [](MixerSetup setup, const Args& args) -> std::unique_ptr<Mixer> {
       return std::make_unique<Noloco>(std::move(setup), args);
     },

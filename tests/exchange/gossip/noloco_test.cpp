@@ -82,6 +82,63 @@ TEST(Noloco, IsStableBelowItsBound) {
             "below 2 (1 + momentum)");
 }
 
+// Numbers that floats hold exactly: what one of a pair gains the other loses to the last bit, also
+// while an operator leaves most of it for later.
+TEST(Noloco, ThePairsSumStaysToTheLastBitWithAnyOperator) {
+  for (const char* op : {"identity", "topk:0.1", "threshold:3", "natural:nearest"}) {
+    GossipRun run{.mixer = "noloco:0.5,lr=0.5,pull=0.5", .topology = "pairs:2", .op = op};
+    Models models = starts_of(run);
+    for (auto& model : models)
+      for (float& x : model) x = std::round(16 * x);
+    const auto before = mean_of(models);
+    const Models start = models;
+    mix(run, models);
+    EXPECT_EQ(mean_of(models), before) << op;
+    EXPECT_NE(models, start) << op;
+  }
+}
+
+TEST(Noloco, ComesTogetherWithOperatorsWhereThePullIsSmallEnough) {
+  struct Case {
+    const char *mixer, *op;
+    double left;  // of the disagreement, after 300 rounds
+  };
+  for (const Case& one : {Case{"noloco", "half", 1e-6},
+                          {"noloco", "natural", 1e-6},
+                          {"noloco:0,pull=0.1", "shrink+qsgd:4", 0.01},
+                          {"noloco:pull=0.3", "topk:0.2", 1e-6},
+                          {"noloco:pull=0.1", "topk:0.05+natural", 0.01},
+                          {"noloco:0,pull=0.1", "sign", 0.1}})
+    for (const char* topology : {"pairs:2", "pairs:4", "ring:8"}) {
+      GossipRun run{.mixer = one.mixer, .topology = topology, .op = one.op, .rounds = 300};
+      Models models = starts_of(run);
+      const double apart = disagreement(models);
+      mix(run, models);
+      EXPECT_LT(disagreement(models), one.left * apart) << one.mixer << " " << one.op << topology;
+    }
+}
+
+// A first message is whole, between each two ranks; then as the operator says.
+TEST(Noloco, SendsWholeMessagesToStrangersOnly) {
+  const GossipRun run{
+      .mixer = "noloco:pull=0.3", .topology = "pairs:4", .op = "topk:0.05", .rounds = 40};
+  Models models = starts_of(run);
+  const auto stats = mix(run, models);
+  const Graph graph = make_graph(run.topology);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    std::set<int> met;
+    for (std::uint64_t round = 0; round < run.rounds; ++round) {
+      const int partner = graph.neighbours(static_cast<int>(rank), round)[0].rank;
+      const std::uint64_t whole = 4 * count_of(run.model);
+      if (met.insert(partner).second)
+        EXPECT_EQ(stats[rank][round].payload_bytes, whole) << rank << " " << round;
+      else
+        EXPECT_LT(stats[rank][round].payload_bytes, whole / 5) << rank << " " << round;
+    }
+    EXPECT_EQ(met.size(), 3U);
+  }
+}
+
 TEST(Pairs, MeetAtRandomOncePerRound) {
   const Graph graph = make_graph("pairs:7,100");
   std::set<std::pair<int, int>> met;

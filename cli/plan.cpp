@@ -180,7 +180,8 @@ const RegisterCommand command{{
               "Choose this operator's density, levels or bits, or powersgd's rank, by tensor and "
               "write a recipe");
           adaptive->type_name("SPEC");
-          auto* bytes = app.add_option("--bytes", o->bytes, "Budget: bytes of a step's frames");
+          auto* bytes =
+              app.add_option("--bytes", o->bytes, "Budget: bytes of a step's frames, or factors");
           bytes->needs(adaptive)->check(above_zero);
           app.add_option("--error", o->error, "Budget: error; without any that of the operator")
               ->needs(adaptive)

@@ -192,7 +192,7 @@ def plan_table(results, program):
     named_steps = ", ".join(map(str, steps.values()))
     yield (f"ms of a step foreseen from the gradients of steps {named_steps}, in the middle of what was measured / measured over sockets (their ratio); "
            f"the worst is off by {100 * worst:.0f} %. "
-           f"The planner knows that {HOSTS} workers share {os.cpu_count()} cores, not what packets take of them.")  # fmt: skip
+           f"The planner knows that {HOSTS} workers share {os.cpu_count()} cores, and what messages take of them over the loopback.")  # fmt: skip
     yield ""
     yield from table(["", *(LINKS[rate] for rate, _ in columns)], rows)
 

@@ -2,8 +2,7 @@
 // waits, beside what was foreseen.
 //
 // Ranks are threads, the backward pass is a clock: a bucket's gradients are there when the
-// planner's rule says so. Kernels are real, so with more ranks than cores they take longer than
-// foreseen.
+// planner's rule says so. Kernels are real and share this machine's cores.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -106,6 +105,9 @@ void bench(Options options) {
   if (options.request.workers > 64) throw UsageError("--workers must be at most 64 threads");
   options.request.compute_seconds = options.compute;
   options.request.headers = "none";  // the modelled link has no packets
+  options.request.stack = "0s,0s";   // nor sockets
+  options.request.cores = std::max(1U, std::thread::hardware_concurrency());
+  options.request.computes = false;
   const PlanReport report = make_report(options.request);
   std::vector<Row> rows;
   for (const Forecast& forecast : report.forecasts) {

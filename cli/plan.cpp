@@ -69,7 +69,11 @@ void print_situation(const PlanReport& report) {
                   "for {}{}",
                   printable(samples.name), samples.model.size(),
                   with_commas(count_of(samples.model)), s.workers,
-                  s.cores > 0 ? fmt::format(" that share {} cores", s.cores) : "",
+                  s.cores > 0
+                      ? fmt::format(" that share {} cores, of which a message takes {:.1f} us and "
+                                    "a byte {:.2f} ns",
+                                    s.cores, s.stack.message * 1e6, s.stack.byte * 1e9)
+                      : "",
                   report.request.link, s.packets ? ", TCP" : "", seconds_text(s.compute_seconds),
                   report.request.compute_seconds
                       ? ""
@@ -175,6 +179,10 @@ const RegisterCommand command{{
                          "Workers share so many cores of one machine, and --compute is what a step "
                          "computes while all do; 0: each has cores of its own")
               ->capture_default_str();
+          app.add_option("--stack", r.stack,
+                         "Of these cores, for a message and for a byte, as in 6us,0.4ns; measured "
+                         "if not given")
+              ->type_name("MESSAGE,BYTE");
           auto* adaptive = app.add_option(
               "--adaptive", r.adaptive,
               "Choose this operator's density, levels or bits, or powersgd's rank, by tensor and "

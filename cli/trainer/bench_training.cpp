@@ -79,7 +79,7 @@ Variant read_variant(const std::string& text) {
 // What a turn was, on rank 0; seconds are those of the slowest rank.
 struct Turn {
   std::uint64_t round = 0, variant = 0, steps = 0;
-  double seconds = 0, exposed = 0, kernels = 0;
+  double seconds = 0, exposed = 0, kernels = 0, guard = 0;
   std::uint64_t bytes = 0;
   std::vector<double> step_seconds = {};
   std::vector<std::string> lanes = {};  // of each step
@@ -118,6 +118,7 @@ class Contestant {
       turn.step_seconds.push_back(watch.lap());
       turn.exposed += stats.exposed_seconds;
       turn.kernels += stats.compress_seconds + stats.decompress_seconds;
+      turn.guard += stats.guard_seconds;
       turn.bytes += stats.traffic_bytes;
       turn.lanes.emplace_back(lane_name(static_cast<std::size_t>(stats.lane)));
     }
@@ -200,8 +201,8 @@ class Bench {
     fmt::print("{} ranks x {} images, {} rounds of {} steps, transport {}\n\n", ranks_,
                options_.settings.batch, turns_.size() / variants_.size(), options_.steps,
                options_.transport);
-    fmt::print("{:<40} {:>9} {:>11} {:>11} {:>13} {:>9}\n", "variant", "ms/step", "exposed ms",
-               "samples/s", "bytes/step", "/ first");
+    fmt::print("{:<32} {:>9} {:>11} {:>11} {:>13} {:>9} {:>7}\n", "variant", "ms/step",
+               "exposed ms", "samples/s", "bytes/step", "/ first", "guard");
     for (std::size_t i = 0; i < variants_.size(); ++i) print_row(i);
   }
 
@@ -225,6 +226,7 @@ class Bench {
                    {"seconds", turn.seconds},
                    {"exposed_seconds", turn.exposed},
                    {"kernel_seconds", turn.kernels},
+                   {"guard_seconds", turn.guard},
                    {"bytes", turn.bytes},
                    {"step_seconds", turn.step_seconds},
                    {"lanes", turn.lanes},
@@ -252,13 +254,19 @@ class Bench {
     for (std::size_t round = 0; round < seconds.size(); ++round)
       ratios.push_back(first[round] / seconds[round]);
     const double images = static_cast<double>(ranks_ * options_.settings.batch);
-    fmt::print(
-        "{:<40} {:>9.1f} {:>11.1f} {:>11.0f} {:>13} {:>9.3f}\n", shortened(variants_[i].text, 40),
-        1e3 * middle(seconds), 1e3 * middle(of(i, [](const Turn& turn) { return turn.exposed; })),
-        images / middle(seconds),
-        with_commas(static_cast<std::uint64_t>(
-            middle(of(i, [](const Turn& turn) { return static_cast<double>(turn.bytes); })))),
-        middle(ratios));
+    double all = 0, guard = 0;
+    for (const Turn& turn : turns_)
+      if (turn.variant == i) {
+        all += turn.seconds;
+        guard += turn.guard;
+      }
+    fmt::print("{:<32} {:>9.1f} {:>11.1f} {:>11.0f} {:>13} {:>9.3f} {:>7}\n",
+               shortened(variants_[i].text, 32), 1e3 * middle(seconds),
+               1e3 * middle(of(i, [](const Turn& turn) { return turn.exposed; })),
+               images / middle(seconds),
+               with_commas(static_cast<std::uint64_t>(middle(
+                   of(i, [](const Turn& turn) { return static_cast<double>(turn.bytes); })))),
+               middle(ratios), guard > 0 ? fmt::format("{:.2f} %", 100 * guard / all) : "");
   }
 
   const Options& options_;

@@ -103,9 +103,11 @@ void Attempt::count_votes() {
   // when all have voted it is.
   measures_.wire = static_cast<float>(
       wire_.seconds(since_begin_.time(), bytes_of_units_, bytes_of_units_ - bytes_then_));
+  Stopwatch watch;
   const Decision decision = common_.guard->at(info_.step);
   stats_.advised = decision.lane;
   common_.guard->count(ballots_);
+  stats_.guard_seconds = watch.lap();
   stats_.predicted_gain = common_.guard->predicted_gain();
   stats_.measured_gain = common_.guard->measured_gain();
   if (decision.probe > 0)
@@ -148,6 +150,7 @@ bool Attempt::land_probe() {
   } catch (const Error&) {  // the next step will tell
   }
   probing_ = false;
+  stats_.guard_seconds += std::chrono::duration<double>(Clock::now() - probed_).count();
   end();
   return true;
 }

@@ -40,6 +40,7 @@ struct StepStats {
   // predicted, and as it was measured (0: not yet, or nothing was changed).
   double predicted_gain = 0, measured_gain = 0;
   std::uint64_t probe_bytes = 0;  // of the traffic, what the guard's probes took
+  double guard_seconds = 0;       // in which the guard decided, or its probe was under way
   std::uint32_t flags = 0;        // all ranks' StepInfo::flags together
   bool finite = true;  // false: some rank's gradient held NaN or Inf, and the step was rolled back
 };

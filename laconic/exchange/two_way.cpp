@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "laconic/base/errors.h"
 
@@ -334,44 +335,45 @@ class TwoWayForesight : public Foresight {
 
   ForeseenUnit unit(Slices slices) override {
     const int ranks = rehearsal_.ranks;
-    const auto others = static_cast<std::uint64_t>(ranks) - 1;
     const double entries = static_cast<double>(entries_of(plan(), slices));
     owners_.sort(plan().layout, shards_, slices, ranks);
-    ForeseenLeg up{.encoded = entries}, down{};
+    std::vector<std::uint64_t> there, back;  // by owner, with heads; 0: it owns nothing
     double most_entries = 0;
     for (int owner = 0; owner < ranks; ++owner) {
-      if (!owners_.owns(owner)) continue;
       const Slices shard = owners_.of(owner);
-      const std::uint64_t there = rehearsal_.frame(ways_.up, shard) + kMessageHead;
-      const std::uint64_t back = rehearsal_.way_back(ways_.up, ways_.down, shard) + kMessageHead;
-      if (owner == 0) {
-        down.sent = others * back;
-        down.messages = others;
-      } else {
-        up.sent += there;
-        ++up.messages;
-      }
-      all(up, others * there, static_cast<double>(there), false);
-      all(down, others * back, static_cast<double>(back), true);
+      const bool owns = owners_.owns(owner);
+      there.push_back(owns ? rehearsal_.frame(ways_.up, shard) + kMessageHead : 0);
+      back.push_back(owns ? rehearsal_.way_back(ways_.up, ways_.down, shard) + kMessageHead : 0);
       most_entries = std::max(most_entries, static_cast<double>(entries_of(plan(), shard)));
     }
-    down.encoded = most_entries;
-    down.added = ranks * most_entries;
+    const auto others = there.size() - 1;
+    const std::uint64_t all_there = std::accumulate(there.begin(), there.end(), std::uint64_t{0});
+    const auto none = static_cast<std::size_t>(std::ranges::count(there, std::uint64_t{0}));
+    ForeseenLeg up{.sent = all_there - there[0],
+                   .messages = there.size() - none - owners_.owns(0),
+                   .encoded = entries};
+    ForeseenLeg down{.sent = others * back[0],
+                     .messages = owners_.owns(0) ? others : 0,
+                     .encoded = most_entries,
+                     .added = ranks * most_entries};
+    tell(there, up.out, up.most_out, up.in, up.most_in);
+    tell(back, down.in, down.most_in, down.out, down.most_out);
     return {.legs = {up, down}, .added = entries};
   }
 
  private:
-  // An owner's frames: at the owner they all meet, elsewhere there is one of them.
-  void all(ForeseenLeg& leg, std::uint64_t together, double one, bool way_back) const {
-    const auto sum = static_cast<double>(together);
-    double& scattered = way_back ? leg.in : leg.out;
-    double& met = way_back ? leg.out : leg.in;
-    double& most = way_back ? leg.most_out : leg.most_in;
+  // On one direction of its link a rank has a frame of every other owner's, on the other its own
+  // for every other rank.
+  void tell(std::span<const std::uint64_t> frames, double& theirs, double& most_theirs, double& own,
+            double& most_own) const {
+    const auto [least, most] = std::ranges::minmax(frames);
+    const std::uint64_t all = std::accumulate(frames.begin(), frames.end(), std::uint64_t{0});
+    const auto sum = static_cast<double>(all), n = static_cast<double>(frames.size());
     const bool one_owner = shards_.owners.size() <= 1;
-    scattered += one_owner ? one : sum / rehearsal_.ranks;
-    met += one_owner ? sum : sum / rehearsal_.ranks;
-    most = std::max(most, sum);
-    (way_back ? leg.most_in : leg.most_out) += one;
+    theirs = one_owner ? sum : (n - 1) * sum / n;
+    own = one_owner ? (n - 1) * sum : (n - 1) * sum / n;
+    most_theirs = static_cast<double>(all - least);
+    most_own = (n - 1) * static_cast<double>(most);
   }
 
   Rehearsal& rehearsal_;

@@ -17,7 +17,10 @@ class Clock {
  public:
   Clock(std::span<const TimedUnit> units, const Link& link, const Rates& rates, int ranks,
         bool framed, const Shares& shares)
-      : link_(link), rates_(rates), shares_(shares), ranks_(ranks), framed_(framed) {
+      : link_(link), rates_(rates), shares_(shares), framed_(framed) {
+    const auto others = static_cast<std::uint64_t>(ranks) - 1;
+    const auto bytes = static_cast<double>(others * vote_bytes());
+    vote_ = {.messages = others, .out = bytes, .in = bytes, .most_out = bytes, .most_in = bytes};
     for (const TimedUnit& unit : units) {
       flights_.push_back({&unit});
       backward_ = std::max(backward_, unit.ready);
@@ -33,6 +36,7 @@ class Clock {
       if (!any) now_ = next_event();
     }
     now_ = std::max(now_, vote_done_);
+    end(vote_);
     return {now_, busy_, std::max(out_taken_, in_taken_)};
   }
 
@@ -50,9 +54,18 @@ class Clock {
   }
   bool over() const { return voting_ && all_are(State::written); }
 
-  // Beside the backward pass, which becomes later by what both want of the same core, or alone.
   void work(double seconds) {
     busy_ += seconds;
+    take(seconds);
+  }
+
+  // One of the two ends of messages.
+  void pass(std::uint64_t messages, double bytes) {
+    take((static_cast<double>(messages) * shares_.stack.message + bytes * shares_.stack.byte) / 2);
+  }
+
+  // Beside the backward pass, which becomes later by what both want of the same core, or alone.
+  void take(double seconds) {
     const double slowed = shares_.two / shares_.one;
     const double left = std::max(0.0, backward_ - now_);
     const double beside = std::min(seconds / shares_.two, left / slowed);
@@ -65,6 +78,7 @@ class Clock {
 
   // What messages of these bytes take of the link's two directions, and when all are there.
   double start(const ForeseenLeg& leg) {
+    pass(leg.messages, leg.out);
     const double second = 8 / link_.bits_per_second, latency = link_.latency_seconds;
     const double left = std::max(now_, out_free_), came = std::max(left + latency, in_free_);
     out_free_ = left + leg.out * second;
@@ -75,8 +89,11 @@ class Clock {
                      came + leg.most_in * second});
   }
 
+  void end(const ForeseenLeg& leg) { pass(leg.messages, leg.in); }
+
   void advance(Flight& flight) {
     const ForeseenUnit& unit = flight.unit->unit;
+    if (flight.leg > 0) end(unit.legs[flight.leg - 1]);
     if (flight.leg == unit.legs.size()) {
       flight.state = State::arrived;
       return;
@@ -126,9 +143,7 @@ class Clock {
     if (voting_ || !all_are(framed_ ? State::arrived : State::written)) return false;
     voting_ = true;
     vote_done_ = now_;
-    const double bytes = static_cast<double>(vote_bytes()) * (ranks_ - 1);
-    if (ranks_ > 1)
-      vote_done_ = start({.out = bytes, .in = bytes, .most_out = bytes, .most_in = bytes});
+    if (vote_.messages > 0) vote_done_ = start(vote_);
     return true;
   }
 
@@ -145,7 +160,7 @@ class Clock {
   Link link_;
   Rates rates_;
   Shares shares_;
-  int ranks_;
+  ForeseenLeg vote_;
   bool framed_, voting_ = false;
   std::vector<Flight> flights_;
   double now_ = 0, busy_ = 0, out_free_ = 0, in_free_ = 0, out_taken_ = 0, in_taken_ = 0;

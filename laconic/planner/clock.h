@@ -3,7 +3,7 @@
 #pragma once
 
 #include "laconic/exchange/foresight.h"
-#include "laconic/transports/modelled.h"
+#include "laconic/planner/link.h"
 
 namespace laconic {
 
@@ -22,10 +22,11 @@ struct TimedUnit {
   ForeseenUnit unit = {};
 };
 
-// What a thread gets of a core: while one of each worker's runs, and while two of them do, one that
-// computes and one of the engine.
+// What a worker has of processors: what a thread gets of a core while one of each worker's runs,
+// and while two of them do, one that computes and one of the engine; and what the system takes.
 struct Shares {
   double one = 1, two = 1;
+  Stack stack = {};
 };
 
 // Of workers that have so many cores in common; 0: each has cores of its own.
@@ -33,7 +34,7 @@ Shares shares_of(int workers, unsigned cores);
 
 struct StepTimes {
   double seconds = 0;  // from the begin of the backward pass to the last mean and vote
-  double kernels = 0;  // seconds of a core that the engine's thread computed
+  double kernels = 0;  // seconds of a core that the engine's thread computed, without the system's
   double on_link = 0;  // what the busier direction of the link was taken for
 };
 

@@ -64,9 +64,11 @@ void foresee_gossip(const Situation& situation, Forecast& forecast) {
   forecast.messages = costs.messages * degree / delay;
   forecast.kernel_seconds = (costs.encode + costs.decode * degree) / delay;
   forecast.link_seconds = 8 * forecast.bytes / link.bits_per_second;
-  forecast.exposed_seconds =
-      forecast.kernel_seconds / shares_of(situation.workers, situation.cores).one +
-      forecast.link_seconds + costs.rounds * link.latency_seconds / delay;
+  const Shares shares = shares_of(situation);
+  forecast.exposed_seconds = (forecast.kernel_seconds + forecast.messages * shares.stack.message +
+                              forecast.bytes * shares.stack.byte) /
+                                 shares.one +
+                             forecast.link_seconds + costs.rounds * link.latency_seconds / delay;
 }
 
 void foresee_average(const Situation& situation, Forecast& forecast) {
@@ -97,9 +99,8 @@ void foresee_average(const Situation& situation, Forecast& forecast) {
         forecast.messages += static_cast<double>(leg.messages);
       }
     }
-    const StepTimes times =
-        time_step(units, link_of(situation), rates, situation.workers, foresight->framed(),
-                  shares_of(situation.workers, situation.cores));
+    const StepTimes times = time_step(units, link_of(situation), rates, situation.workers,
+                                      foresight->framed(), shares_of(situation));
     forecast.kernel_seconds += times.kernels;
     forecast.link_seconds += times.on_link;
     forecast.exposed_seconds += std::max(0.0, times.seconds - hidden);
@@ -111,6 +112,13 @@ void foresee_average(const Situation& situation, Forecast& forecast) {
 }
 
 }  // namespace
+
+Shares shares_of(const Situation& situation) {
+  Shares shares = shares_of(situation.workers, situation.cores);
+  if (!situation.computes) shares.two = shares.one;
+  if (situation.cores > 0) shares.stack = situation.stack;
+  return shares;
+}
 
 void require_sound(const Situation& situation) {
   if (situation.workers < 2 || situation.workers > kMostWorkers)

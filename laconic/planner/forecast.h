@@ -16,10 +16,14 @@ struct Situation {
   bool packets = true;   // messages travel by TCP in Ethernet frames of 1514 bytes
   unsigned repeats = 3;  // of measurements
   unsigned cores = 0;    // that all workers have in common; 0: each has as many as it wants
+  bool computes = true;  // on these cores; else computing is a clock, as in `bench plan`
+  Stack stack = {};      // of the system on these cores
 };
 
 inline constexpr int kMostWorkers = 10'000;
 inline constexpr unsigned kMostCores = 100'000;
+
+Shares shares_of(const Situation& situation);
 
 // Throws UsageError, naming the value and what is allowed.
 void require_sound(const Situation& situation);

@@ -57,6 +57,8 @@ bool read_into(PlanRequest& request, const std::string& key, const json& value) 
     read(request.repeats);
   else if (key == "cores")
     read(request.cores);
+  else if (key == "stack")
+    read(request.stack);
   else if (key == "adaptive")
     read(request.adaptive);
   else if (key == "bytes")
@@ -70,11 +72,13 @@ bool read_into(PlanRequest& request, const std::string& key, const json& value) 
 
 constexpr const char* kKeys =
     "model gradients workers link compute_seconds batch recipes bucket_bytes headers repeats "
-    "cores adaptive bytes error";
+    "cores stack adaptive bytes error";
 
 Situation situation_of(const PlanRequest& request) {
   if (request.headers != "tcp" && request.headers != "none")
     throw UsageError("headers '" + request.headers + "'; allowed: tcp none");
+  if (!request.stack.empty() && request.cores == 0)
+    throw UsageError("a stack without 'cores', of which messages take it");
   if (request.batch == 0) throw UsageError("a batch of 0; allowed: 1 and more");
   if (request.adaptive.empty() && (request.budget.bytes || request.budget.error))
     throw UsageError("a budget without 'adaptive', which says what it is for");
@@ -84,13 +88,16 @@ Situation situation_of(const PlanRequest& request) {
                       .bucket_bytes = static_cast<std::size_t>(request.bucket_bytes),
                       .packets = request.headers == "tcp",
                       .repeats = request.repeats,
-                      .cores = request.cores};
+                      .cores = request.cores,
+                      .computes = request.computes};
+  if (!request.stack.empty()) situation.stack = parse_stack(request.stack);
   require_sound(situation);  // before files are read
   if (!request.adaptive.empty()) variants_of(request.adaptive);
   situation.samples = read_samples(request.model, request.gradients);
   if (!request.compute_seconds)
-    situation.compute_seconds = estimated_compute(situation.samples, request.batch) /
-                                shares_of(request.workers, request.cores).one;
+    situation.compute_seconds =
+        estimated_compute(situation.samples, request.batch) / shares_of(situation).one;
+  if (request.cores > 0 && request.stack.empty()) situation.stack = measure_stack();
   return situation;
 }
 
@@ -177,6 +184,9 @@ std::string write_report(const PlanReport& report) {
                  {"compute_estimated", !report.request.compute_seconds.has_value()},
                  {"bucket_bytes", s.bucket_bytes}};
   object["cores"] = s.cores > 0 ? json(s.cores) : json();
+  object["stack"] = json();
+  if (s.cores > 0)
+    object["stack"] = {{"message_seconds", s.stack.message}, {"byte_seconds", s.stack.byte}};
   if (report.adaptive) object["adaptive"] = to_json(*report.adaptive);
   object["recipes"] = json::array();
   for (const Forecast& forecast : report.forecasts)

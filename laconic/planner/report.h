@@ -16,7 +16,9 @@ struct PlanRequest {
   std::uint64_t bucket_bytes = std::uint64_t{1} << 20;
   std::string headers = "tcp";  // or none: what travels beside the messages
   unsigned repeats = 3;
-  unsigned cores = 0;  // of one machine, which all workers share; 0: each has cores of its own
+  unsigned cores = 0;      // of one machine, which all workers share; 0: each has cores of its own
+  std::string stack = {};  // as parse_stack's, of these cores; nothing: measured here
+  bool computes = true;    // as Situation's
   std::string adaptive = {};  // an operator, or powersgd, whose number is chosen by tensor
   Budget budget = {};
 };

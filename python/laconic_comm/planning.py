@@ -27,7 +27,8 @@ def plan(
     model: a name, a .json file with tensors or a .npz file of gradients. compute: seconds a worker computes in a step. adaptive:
     an operator whose density, levels or bits are chosen by tensor, or powersgd for ranks, within `bytes` or `error`; the recipe is in
     ["adaptive"]["chosen"]["recipe"], for `lc.attach(recipe=...)`. More: batch, bucket_bytes, headers, repeats, and
-    cores, those of one machine that all workers share: compute is then what a step computes while all of them do.
+    cores, those of one machine that all workers share: compute is then what a step computes while all of them do. stack,
+    as "6us,0.4ns": what a message and a byte take of such cores, measured if not given.
     """
     request = {
         "model": os.fspath(model), "workers": workers, "link": link, "compute_seconds": compute, "adaptive": adaptive,

@@ -79,6 +79,22 @@ class Plan(CliTest):
             self.assertGreaterEqual(row["exposed_seconds"], 0.999 * 8 / 2 * row["kernel_seconds"], row["recipe"])
         self.assertIn("8 workers that share 2 cores", " ".join(self.ok("plan", *args, "--cores", 2, "--repeats", 1).split()))
 
+    def test_messages_take_of_cores_that_are_shared(self):
+        args = ["--model", self.gradients(), "--workers", 4, "--link", "1gbit", "--compute", 0.01, "--recipes", "natural"]
+        measured = self.plan(*args, "--cores", 2)["stack"]
+        self.assertTrue(1e-7 < measured["message_seconds"] < 1e-2)
+        self.assertTrue(0 <= measured["byte_seconds"] < 1e-6)
+        self.assertIsNone(self.plan(*args)["stack"])
+        free = self.plan(*args, "--cores", 2, "--stack", "0s,0s")["recipes"]
+        dear = self.plan(*args, "--cores", 2, "--stack", "1ms,0ns")
+        self.assertEqual(dear["stack"], {"message_seconds": 1e-3, "byte_seconds": 0})
+        for row in dear["recipes"]:  # on half of a core; kernels of a small model are nothing beside it
+            other = next(one for one in free if one["recipe"] == row["recipe"])
+            longer = row["exposed_seconds"] - other["exposed_seconds"]
+            self.assertAlmostEqual(longer, row["messages_per_step"] * 1e-3 * 2, delta=0.002, msg=row["recipe"])
+        shown = " ".join(self.ok("plan", *args, "--cores", 2, "--stack", "7us,0.2ns", "--repeats", 1).split())
+        self.assertIn("share 2 cores, of which a message takes 7.0 us and a byte 0.20 ns", shown)
+
     def test_an_estimate_is_for_cores_that_are_shared(self):
         args = ["--model", self.gradients(), "--workers", 8, "--recipes", "dense"]
         alone, shared = self.plan(*args)["compute_seconds"], self.plan(*args, "--cores", 2)["compute_seconds"]
@@ -104,6 +120,8 @@ class Plan(CliTest):
             (["--recipes", "nothing"], ["no recipe 'nothing'"]),
             (["--adaptive", "sign"], ["no density, levels or bits"]),
             (["--cores", "100001"], ["100001 cores; allowed: 1 to 100000, or 0"]),
+            (["--cores", "2", "--stack", "dear"], ["stack 'dear' is not seconds of a core", "6us,0.4ns"]),
+            (["--stack", "6us,0.4ns"], ["a stack without 'cores'"]),
             (["--headers", "ipx"], ["headers 'ipx'; allowed: tcp none"]),
             (["--bytes", "100"], ["--adaptive"]),
         ]:

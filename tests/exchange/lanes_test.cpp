@@ -279,6 +279,28 @@ TEST(Lanes, OfSmallerOperatorsAreReplayedByteForByte) {
   }
 }
 
+// Of every step, with its probe where it has one; less than the step took.
+TEST(Lanes, TellWhatTheGuardTakes) {
+  for (const bool guarded : {true, false}) {
+    const auto errors = on_ranks(2, [&](Transport& transport) {
+      Job job{.op = "natural", .ranks = 2};
+      if (guarded) job.guard = kGuardOn;
+      const auto aggregator = make(job, transport, 60);
+      for (std::uint64_t step = 0; step < 6; ++step) {
+        auto gradient = gradient_of(transport.rank(), step);
+        const Stopwatch watch;
+        const StepStats stats = aggregator->average(gradient, {.step = step});
+        EXPECT_EQ(stats.guard_seconds > 0, guarded);
+        EXPECT_LT(stats.guard_seconds, watch.time());
+        if (step < 4) {
+          EXPECT_EQ(stats.probe_bytes > 0, guarded && step > 0);
+        }
+      }
+    });
+    expect_no_errors(errors);
+  }
+}
+
 // Whoever differs is told, and nothing is committed.
 TEST(Lanes, AreTheSameOnAllRanks) {
   const File file(script({"dense"}));

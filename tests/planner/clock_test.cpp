@@ -46,6 +46,45 @@ TEST(Clock, VotesWhileDecodingWhereFramesAllow) {
   EXPECT_NEAR(time_step(units, kLink, rates, 2, false).seconds, 0.51 + 1 + vote, 1e-9);
 }
 
+// Three ranks: of the first unit every rank owns a third, with frames of 100 bytes, the second has
+// one owner, whose frames have 60. The second's way back begins when the first's has left, and ends
+// when its owner has sent both others their frames.
+TEST(Clock, ShardsGoThereAndBackUnitByUnit) {
+  const ForeseenLeg third = leg_of(200);
+  const ForeseenLeg there{.out = 40, .in = 40, .most_out = 60, .most_in = 120};
+  const ForeseenLeg back{.out = 40, .in = 40, .most_out = 120, .most_in = 60};
+  const std::vector<TimedUnit> units = {{.unit = {{third, third}}}, {.unit = {{there, back}}}};
+  // By rows: what leaves, until when it takes the way out, when all of it is there.
+  //   first there    0.20   0.21
+  //   second there   0.24   0.33: 120 bytes come in behind the first's 200
+  //   first back     0.44   0.45: from 0.24, when the way out is free
+  //   second back    0.48   0.57: the owner's 120 bytes
+  const StepTimes times = time_step(units, kLink, {}, 3, true);
+  EXPECT_NEAR(times.seconds, 0.44 + 0.12 + 0.01 + vote_seconds(3), 1e-9);
+  EXPECT_NEAR(times.on_link, 0.48 + vote_seconds(3) - kLink.latency_seconds, 1e-9);
+}
+
+// A message takes its share at both ends, before the leg leaves and when it has come, beside other
+// kernels; bytes do, too. On cores of their own nobody waits for it.
+TEST(Clock, AddsWhatTheSystemTakesOfCores) {
+  const ForeseenLeg leg{
+      .messages = 2, .out = 500, .in = 500, .most_out = 500, .most_in = 500, .encoded = 100};
+  const std::vector<TimedUnit> units = {{.entries = 100, .unit = {{leg}}}};
+  const Rates rates{.encode = 0.001, .write = 0.002};
+  const Stack stack{.message = 0.04, .byte = 0.0001};
+  const double bytes = static_cast<double>(vote_bytes()) * 2;
+  const double of_leg = 2 * stack.message + 500 * stack.byte;
+  const double of_vote = 2 * stack.message + bytes * stack.byte;
+  const double link = 0.5 + bytes / 1000 + 2 * kLink.latency_seconds;
+  const StepTimes times = time_step(units, kLink, rates, 3, false, {1, 1, stack});
+  EXPECT_NEAR(times.seconds, 0.1 + of_leg + 0.2 + of_vote + link, 1e-9);
+  EXPECT_NEAR(times.kernels, 0.3, 1e-9);
+  const Shares half{.one = 0.5, .two = 0.5, .stack = stack};
+  EXPECT_NEAR(time_step(units, kLink, rates, 3, false, half).seconds,
+              2 * (0.1 + of_leg + 0.2 + of_vote) + link, 1e-9);
+  EXPECT_NEAR(time_step(units, kLink, rates, 3, false).seconds, 0.1 + 0.2 + link, 1e-9);
+}
+
 TEST(Clock, AloneIsKernelsOnly) {
   const std::vector<TimedUnit> units = {
       {.ready = 1, .entries = 100, .unit = {.legs = {}, .added = 100}}};
@@ -100,6 +139,25 @@ TEST(Link, IsRateAndLatency) {
               "link '" + std::string(wrong) +
                   "' is not a rate and a latency such as 100mbit,1ms; units: kbit mbit gbit, us ms "
                   "s");
+}
+
+TEST(Stack, IsSecondsForAMessageAndAByte) {
+  const Stack stack = parse_stack("6us,0.5ns");
+  EXPECT_DOUBLE_EQ(stack.message, 6e-6);
+  EXPECT_DOUBLE_EQ(stack.byte, 0.5e-9);
+  for (const char* wrong : {"", "6us", "6us,", "6,1ns", "-1us,0s", "100s,0s"})
+    EXPECT_EQ(testing::message_of<UsageError>([&] { parse_stack(wrong); }),
+              "stack '" + std::string(wrong) +
+                  "' is not seconds of a core for a message and for a byte such as 6us,0.4ns; "
+                  "units: ns us ms s");
+}
+
+// It is processor time, so a busy machine changes little of it.
+TEST(Stack, IsMeasuredHere) {
+  const Stack stack = measure_stack();
+  EXPECT_GT(stack.message, 1e-7);
+  EXPECT_LT(stack.message, 1e-2);
+  EXPECT_LT(stack.byte, 1e-6);
 }
 
 }  // namespace

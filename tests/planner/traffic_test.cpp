@@ -1,5 +1,9 @@
 // What is foreseen is what the engine sends: bytes and messages of rank 0, for every exchange and
 // recipe, against real steps on threads.
+#include <mutex>
+#include <numeric>
+
+#include "laconic/exchange/shards.h"
 #include "laconic/methods/fragments.h"
 #include "laconic/planner/forecast.h"
 #include "tests/ranks.h"
@@ -9,6 +13,7 @@ namespace {
 
 using testing::expect_no_errors;
 using testing::on_ranks;
+using testing::with_ends;
 
 // Large and small tensors, vectors, and one that is all zeros.
 const Model kModel = {{"embed.weight", {300, 400}},
@@ -39,13 +44,22 @@ Situation situation_of(int workers) {
 }
 
 // One step after any warm-up in which every rank has the same gradient, in the buckets of a
-// backward pass; of local steps a round of each fragment.
-StepStats real_step(const Recipe& given, const Situation& situation) {
-  StepStats of_first;
+// backward pass; of local steps a round of each fragment. What rank 0 sent, and seconds of the
+// rank that took longest.
+struct RealStep {
+  StepStats stats;
+  double seconds = 0;
+};
+
+RealStep real_step(const Recipe& given, const Situation& situation, testing::Ends ends) {
+  const Model& model = situation.samples.model;
+  RealStep real;
+  std::mutex mutex;
   Recipe recipe = given;
   recipe.warmup.clear();
-  expect_no_errors(on_ranks(situation.workers, [&](Transport& transport) {
-    const auto aggregator = make_aggregator({.model = kModel,
+  expect_no_errors(with_ends(std::move(ends), [&](auto& end) {
+    Transport& transport = *end;
+    const auto aggregator = make_aggregator({.model = model,
                                              .recipe = recipe,
                                              .seed = 1,
                                              .engine = Engine::thread,
@@ -57,9 +71,10 @@ StepStats real_step(const Recipe& given, const Situation& situation) {
     const StepInfo info{
         .step = kForeseenStep, .lr = 0.1F, .parameters = parameters, .momentum = momentum};
     StepStats stats;
+    Stopwatch watch;
     if (takes_local_steps(recipe)) {
-      const Places places(kModel);
-      for (const auto& tensors : fragments_of(recipe, kModel)) {
+      const Places places(model);
+      for (const auto& tensors : fragments_of(recipe, model)) {
         std::vector<void*> data;
         for (const std::size_t t : tensors) data.push_back(gradient.data() + places.begin(t));
         auto round = aggregator->begin(info, tensors);
@@ -72,16 +87,22 @@ StepStats real_step(const Recipe& given, const Situation& situation) {
     } else {
       aggregator->begin(info);
       std::size_t end = gradient.size();
-      for (std::size_t tensor = kModel.size(); tensor-- > 0;) {
-        end -= kModel[tensor].count();
+      for (std::size_t tensor = model.size(); tensor-- > 0;) {
+        end -= model[tensor].count();
         void* data = gradient.data() + end;
         aggregator->submit({.tensors = {&tensor, 1}, .data = {&data, 1}});
       }
       stats = aggregator->finish();
     }
-    if (transport.rank() == 0) of_first = stats;
+    const std::lock_guard lock(mutex);
+    real.seconds = std::max(real.seconds, watch.lap());
+    if (transport.rank() == 0) real.stats = stats;
   }));
-  return of_first;
+  return real;
+}
+
+StepStats real_step(const Recipe& recipe, const Situation& situation) {
+  return real_step(recipe, situation, make_thread_transports(situation.workers)).stats;
 }
 
 // Sizes that the values decide differ a little where ranks or draws do.
@@ -115,6 +136,36 @@ TEST(Foresight, IsWhatTheEngineSends) {
           << recipe.name << " on " << workers;
     }
   }
+}
+
+// A rank sends no frame to itself: of frames to owners it sends all but its own, and an owner gets
+// one from every other rank. On the way back it is the other way round.
+TEST(Foresight, OfShardsIsWhatPassesEachLink) {
+  const Situation situation = situation_of(3);
+  Rehearsal rehearsal(kModel, make_plan(kModel, "tensor", parse_operator("natural")), std::nullopt,
+                      3, situation.samples.gradients[0]);
+  const auto foresight = foresee("sharded", rehearsal);
+  std::vector<std::size_t> slices(foresight->plan().layout.size());
+  std::iota(slices.begin(), slices.end(), std::size_t{0});
+  ByOwner owners;
+  owners.sort(foresight->plan().layout, even_shards(rehearsal.plan.layout, 3), slices, 3);
+  std::vector<double> frames;
+  for (int owner = 0; owner < 3; ++owner)
+    frames.push_back(
+        static_cast<double>(rehearsal.frame(foresight->plan(), owners.of(owner)) + kMessageHead));
+  const auto [least, most] = std::ranges::minmax(frames);
+  const double all = frames[0] + frames[1] + frames[2];
+  EXPECT_LT(least, most);
+  const ForeseenUnit unit = foresight->unit(slices);
+  ASSERT_EQ(unit.legs.size(), 2U);
+  const ForeseenLeg &up = unit.legs[0], &down = unit.legs[1];
+  EXPECT_DOUBLE_EQ(up.out, 2 * all / 3);
+  EXPECT_DOUBLE_EQ(up.in, 2 * all / 3);
+  EXPECT_DOUBLE_EQ(up.most_out, all - least);
+  EXPECT_DOUBLE_EQ(up.most_in, 2 * most);
+  // Sums by natural compression take as many bytes.
+  EXPECT_DOUBLE_EQ(down.most_in, up.most_out);
+  EXPECT_DOUBLE_EQ(down.most_out, up.most_in);
 }
 
 TEST(Foresight, OfGossipIsWhatMixersSend) {
@@ -155,6 +206,30 @@ TEST(Foresight, GrowsToTenThousandWorkers) {
   situation.workers = kMostWorkers + 1;
   EXPECT_EQ(testing::message_of<UsageError>([&] { forecast_all({}, situation); }),
             "10001 workers; allowed: 2 to 10000");
+}
+
+// A step over links that really wait takes what was foreseen, or longer where the machine is busy.
+TEST(Forecasts, AreNotLongerThanStepsOverLinksThatWait) {
+  Situation situation = situation_of(4);
+  situation.samples.model = {{"weight", {512, 512}}};
+  situation.samples.gradients[0] = testing::gaussian(std::size_t{512} * 512);
+  situation.compute_seconds = 0;
+  situation.repeats = 3;
+  situation.packets = false;
+  situation.link = {.latency_seconds = 1e-3, .bits_per_second = 1e8, .sleep = true};
+  for (const char* name : {"natural-sharded", "natural", "dense"}) {
+    const Recipe recipe = find_recipe(name);
+    double least = 1e9;
+    for (int tries = 0; tries < 3; ++tries) {
+      testing::Ends ends;
+      for (auto& end : make_thread_transports(situation.workers))
+        ends.push_back(std::make_unique<ModelledTransport>(std::move(end), situation.link));
+      least = std::min(least, real_step(recipe, situation, std::move(ends)).seconds);
+    }
+    const double foreseen = forecast_of(recipe, situation).step_seconds;
+    EXPECT_LT(foreseen, 1.07 * least) << name;
+    EXPECT_GT(foreseen, 0.2 * least) << name;
+  }
 }
 
 TEST(Forecasts, ComeFastestFirstWithTheBaselines) {

@@ -548,7 +548,8 @@ LACONIC_API laconic_status laconic_poll(laconic_method* method, size_t part, int
 
 // Waits until then, or for so many seconds (0 and below: no limit), and says which in *done.
 // LACONIC_USAGE when it would wait for tensors not yet submitted: those of the part's slices, which
-// it names, or those of the next parts, with which it travels below unit_bytes. From any thread.
+// it names, those of the next parts, with which it travels below unit_bytes, or all where the
+// memory asks for the gradient's norm (dgc:clip). From any thread.
 LACONIC_API laconic_status laconic_wait(laconic_method* method, size_t part, double seconds,
                                         int* done);
 

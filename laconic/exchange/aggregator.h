@@ -93,8 +93,8 @@ class Aggregator {
   bool poll(std::size_t part);
   // Until then, or for so many seconds (0 and below: no limit); whether it is done. A transport
   // that blocks may hold up whoever does the engine's work for longer. Throws UsageError when it
-  // would wait for tensors not yet submitted: those that slices of it lack, or those of parts that
-  // it travels with, below unit_bytes.
+  // would wait for tensors not yet submitted: those that slices of it lack, those of parts that it
+  // travels with, below unit_bytes, or all where the memory asks for the gradient's norm.
   bool wait(std::size_t part, double seconds = 0);
 
   // Ends the step on all ranks or on none. Tensors that were not submitted rest, if on all ranks.

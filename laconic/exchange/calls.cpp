@@ -66,20 +66,26 @@ bool Driver::wait(Attempt& attempt, std::size_t part, double seconds) {
   const auto until = limited ? Deadline::in(seconds, "").at : Clock::time_point::max();
   {
     const std::lock_guard lock(common_.mutex);
-    if (!attempt.is_done(part)) {
-      if (const auto names = attempt.submitted.lacking(&part); !names.empty())
-        throw UsageError("part " + std::to_string(part) + " waits for tensor '" + names[0] +
-                         "', which was not submitted yet");
-      const std::size_t least = common_.setup.unit_bytes;
-      if (!attempt.finishing && attempt.submitted.waits_for_more(part, least))
-        throw UsageError("part " + std::to_string(part) +
-                         " waits for tensors that were not submitted yet: parts travel together "
-                         "until they have " +
-                         std::to_string(least) + " bytes of gradient (unit_bytes)");
-    }
+    if (!attempt.is_done(part)) require_under_way(attempt, part);
   }
   return wait_until(
       attempt, [&] { return attempt.is_done(part); }, until);
+}
+
+// Throws UsageError unless the part ends without others. Called with the mutex held.
+void Driver::require_under_way(const Attempt& attempt, std::size_t part) const {
+  const std::string waits = "part " + std::to_string(part) + " waits for tensor";
+  if (const auto names = attempt.submitted.lacking(&part); !names.empty())
+    throw UsageError(waits + " '" + names[0] + "', which was not submitted yet");
+  if (attempt.finishing) return;
+  const std::size_t least = common_.setup.unit_bytes;
+  if (attempt.submitted.waits_for_more(part, least))
+    throw UsageError(waits +
+                     "s that were not submitted yet: parts travel together until they have " +
+                     std::to_string(least) + " bytes of gradient (unit_bytes)");
+  if (common_.exchange->wants_norm() && !attempt.submitted.all_put())
+    throw UsageError(waits + "s that were not submitted yet: memory '" + common_.setup.memory +
+                     "' asks for the norm of the whole gradient before anything is sent");
 }
 
 StepStats Driver::finish(Attempt& attempt) {

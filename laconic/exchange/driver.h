@@ -71,6 +71,7 @@ class Driver {
   void retire(Attempt& attempt);
   Before past() const;
   void make_commit(Attempt& attempt);
+  void require_under_way(const Attempt& attempt, std::size_t part) const;
   void require_closed(const Attempt& attempt, bool or_pending = false) const;
 
   bool drive(const std::optional<Clock::time_point>& pause = {});

@@ -22,6 +22,7 @@ constexpr std::uint64_t kLongestShut = 8192;
 constexpr std::uint64_t kProbeEvery = 16, kFirstProbes = 4;
 constexpr std::uint64_t kCalm = 24;        // after a doubt about the link, until the next
 constexpr std::uint64_t kBoundLasts = 24;  // what was measured of the link
+constexpr std::uint64_t kLearns = 6;       // of a link that only probes have found to be slower
 constexpr std::size_t kWindow = 8;         // periods of a lane
 
 constexpr double kGain = 0.02;    // of a step, predicted, is worth a change
@@ -202,19 +203,28 @@ void Guard::bound(double per_byte) {
   if (per_byte >= 0) bounds_.push_back({counted_, per_byte});
 }
 
+// The second least, where there are two: one alone may be that of a burst, which a link lets pass
+// when it has rested.
 double Guard::per_byte() const {
-  double least = -1;
-  for (const Bound& bound : bounds_)
-    if (least < 0 || bound.per_byte < least) least = bound.per_byte;
-  return least;
+  double least = -1, second = -1;
+  for (const auto& [at, seconds] : bounds_)
+    if (least < 0 || seconds < least)
+      second = std::exchange(least, seconds);
+    else if (second < 0 || seconds < second)
+      second = seconds;
+  return second < 0 ? least : second;
 }
 
 // A probe that says that the link has become slower may have met something else: the next step
-// sends another, and if that says so too what was known of the link is forgotten.
+// sends another, and if that says so too what was known of the link is forgotten. Where steps are
+// as long as they were both may have: then nothing is decided before some more steps have told.
 void Guard::note_probe(double seconds, double period) {
   const double known = per_byte();
   const bool slower = known > 0 && seconds > kLinkChanged * known;
-  if (slower && doubts_) bounds_.clear();
+  if (slower && doubts_) {
+    bounds_.clear();
+    if (longer_at_ == 0 || counted_ - longer_at_ > kHold) learns_until_ = counted_ + kLearns;
+  }
   if (doubts_) calm_until_ = counted_ + kCalm;
   doubts_ = slower && !doubts_ && counted_ >= calm_until_;
   asks_ = false;
@@ -230,11 +240,12 @@ void Guard::note(std::span<const Ballot> ballots) {
   while (!bounds_.empty() && bounds_.front().at + kBoundLasts < counted_) bounds_.pop_front();
   const double period = least(ballots, &Measures::period);
   if (counted_ < 2 || !(period > 0)) return;
+  Window& window = windows_[index(lane_before_)];
+  const bool longer = !window.periods.empty() && period > kMuchWorse * median(window.periods);
+  if (longer) longer_at_ = counted_;
   if (const double probe = probe_per_byte(ballots); probe >= 0) note_probe(probe, period);
   bound(least_ratio(ballots, &Measures::wire, &Measures::bytes));
-  Window& window = windows_[index(lane_before_)];
-  asks_ |= !window.periods.empty() && period > kMuchWorse * median(window.periods) &&
-           counted_ >= calm_until_;
+  asks_ |= longer && counted_ >= calm_until_;
   push(window.periods, period);
   push(window.exposed, least(ballots, &Measures::exposed));
   double kernels = 0, bytes = 0;
@@ -275,6 +286,7 @@ std::array<double, kLanes> Guard::predict() const {
 }
 
 void Guard::decide() {
+  if (counted_ < learns_until_) return;
   const double link = per_byte();
   const double ratio = link_then_ > 0 && link > 0 ? link / link_then_ : kLinkChanged + 1;
   if (ratio > kLinkChanged || ratio * kLinkChanged < 1) {

@@ -104,7 +104,9 @@ class Guard {
   std::uint32_t probe_size_;
   bool asks_ = false;    // steps have become much longer: a probe is to tell whether it is the link
   bool doubts_ = false;  // the last probe told of a slower link, and another is to confirm it
-  std::uint64_t calm_until_ = 0;  // after a doubt, for so long there is none: probes are few
+  std::uint64_t longer_at_ = 0;     // after so many steps one was much longer than those before it
+  std::uint64_t learns_until_ = 0;  // after a doubt that no step has confirmed nothing is decided
+  std::uint64_t calm_until_ = 0;    // after a doubt, for so long there is none: probes are few
   double predicted_gain_ = 0, measured_gain_ = 0;
   std::string last_line_;
   std::vector<std::string> record_;

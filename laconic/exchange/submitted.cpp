@@ -91,7 +91,7 @@ std::size_t Submitted::put(const Part& part) {
     bytes += gradient_.places().count(tensor) * dtype_size(part.dtype);
   }
   put_ += part.tensors.size();
-  parts_.push_back({first, entries_.size(), left, bytes, put_ == over_.size()});
+  parts_.push_back({first, entries_.size(), left, bytes, all_put()});
   return number;
 }
 

@@ -21,6 +21,7 @@ class Submitted {
   // or that was submitted before.
   std::size_t put(const Part& part);
   bool inbox_empty() const { return taken_ == parts_.size(); }
+  bool all_put() const { return put_ == over_.size(); }
 
   // Takes the next part out of the inbox: its tensors are there now. Appends the slices it
   // completes and returns its bytes.

@@ -36,6 +36,7 @@ def start(port, rank, *args):
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
+        pipesize=4096,
     )
 
 
@@ -113,12 +114,16 @@ class SocketsTrain(unittest.TestCase):
 
     def test_a_guarded_run_is_resumed_and_replayed_as_one(self):
         """Who goes on knows nothing of what was measured before: the recipe's lane comes first again, and the record says so."""
-        steps = ["--steps", "120", "--evaluate-every", "20", "--out"]
+        # Thirty evaluations of half a kilobyte are more than a pipe holds: it cannot end before they are read.
+        steps = ["--steps", "120", "--evaluate-every", "4", "--json", "--out"]
         processes = start_all(*steps, self.path("run"))
-        processes[0].stdout.readline()  # the first evaluation: it is training
+        for _ in range(5):
+            self.assertTrue(processes[0].stdout.readline())
         processes[0].send_signal(signal.SIGINT)
-        for code, _, stderr in ends_of(processes):
+        ends = ends_of(processes)
+        for code, _, stderr in ends:
             self.assertEqual(code, 0, stderr)
+        self.assertIn("of 120 steps; --resume goes on", ends[0][2])
         self.assertFalse(os.path.exists(self.path("run", "model.lac")))
         self.run_all(*steps, self.path("run"), "--resume")
         with open(self.path("run", "guard.jsonl")) as file:

@@ -17,6 +17,43 @@ std::vector<LevelCodec>& codecs() {
   return all;
 }
 
+constexpr std::uint8_t kEscape = 15;
+
+// Counts symbols from kEscape on, and makes all of them that.
+void count_beyond(const Levels& levels, std::size_t from, std::span<std::uint8_t> symbols,
+                  LevelCounts& counts) {
+  std::array<std::uint32_t, 256> here{};
+  count_bytes(symbols, here);
+  for (std::size_t s = kEscape; s < 256; ++s) counts.bytes[s] += here[s];
+  for (std::size_t i = 0; here[255] > 0 && i < symbols.size(); ++i)
+    if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
+  for (std::uint8_t& symbol : symbols) symbol = std::min(symbol, kEscape);
+}
+
+// Counts symbols two by two, in a byte: what single ones are follows from that, but for those from
+// kEscape on. Returns whether there are any.
+bool count_pairs(const Levels& levels, LevelCounts& counts, std::array<std::uint32_t, 256>& pairs) {
+  constexpr std::size_t kAll = 65536, kStretch = 4096;
+  const std::size_t stride = levels.count <= kAll ? kStretch : 8 * kStretch;
+  bool beyond = false;
+  std::uint8_t packed[kAll / 2];
+  std::size_t size = 0;
+  for (std::size_t from = 0; from < levels.count; from += stride) {
+    const std::size_t part = std::min(kStretch, levels.count - from);
+    std::uint8_t symbols[kStretch];
+    if (zigzag(levels.at.small + from, part, symbols) >= kEscape) {
+      count_beyond(levels, from, {symbols, part}, counts);
+      beyond = true;
+    }
+    pack_bytes(symbols, part, 4, packed + size);
+    counts.seen += part;
+    size += (part + 1) / 2;
+    if (size == sizeof packed) count_bytes({packed, std::exchange(size, 0)}, pairs);
+  }
+  count_bytes({packed, size}, pairs);
+  return beyond;
+}
+
 }  // namespace
 
 const std::vector<LevelCodec>& level_codecs() { return codecs(); }
@@ -37,33 +74,10 @@ const LevelCodec& choose_levels(const LevelCounts& counts) {
   return *best;
 }
 
-// Two by two, in a byte: what single levels are follows from that, but for those beyond a nibble.
 LevelCounts count_levels(const Levels& levels) {
-  constexpr std::size_t kAll = 65536, kStretch = 4096;
-  constexpr std::uint8_t kEscape = 15;
-  const std::size_t stride = levels.count <= kAll ? kStretch : 8 * kStretch;
   LevelCounts counts{.count = levels.count, .most = levels.most};
   std::array<std::uint32_t, 256> pairs{};
-  std::uint8_t packed[kAll / 2];
-  std::size_t size = 0, symbols_end = kEscape;  // above all that occur
-  for (std::size_t from = 0; from < levels.count; from += stride) {
-    const std::size_t part = std::min(kStretch, levels.count - from);
-    std::uint8_t symbols[kStretch];
-    if (zigzag(levels.at.small + from, part, symbols) >= kEscape) {
-      std::array<std::uint32_t, 256> here{};
-      count_bytes({symbols, part}, here);
-      symbols_end = 256;
-      for (std::size_t s = kEscape; s < 256; ++s) counts.bytes[s] += here[s];
-      for (std::size_t i = 0; here[255] > 0 && i < part; ++i)
-        if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
-      for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min(symbols[i], kEscape);
-    }
-    pack_bytes(symbols, part, 4, packed + size);
-    counts.seen += part;
-    size += (part + 1) / 2;
-    if (size == sizeof packed) count_bytes({packed, std::exchange(size, 0)}, pairs);
-  }
-  count_bytes({packed, size}, pairs);
+  const bool beyond = count_pairs(levels, counts, pairs);
   std::uint32_t halves[kEscape + 1] = {};
   for (std::size_t high = 0; high < 16; ++high)
     for (std::size_t low = 0; low < 16; ++low) {
@@ -74,11 +88,11 @@ LevelCounts count_levels(const Levels& levels) {
   std::copy_n(halves, kEscape, counts.bytes.begin());
   counts.code_of_bytes = huffman_code(counts.bytes);
   counts.code_of_pairs = huffman_code(pairs);
-  for (std::uint32_t s = 1; s < symbols_end; ++s) {
+  for (std::uint32_t s = 1; s < (beyond ? 256U : kEscape); ++s) {
     const std::uint32_t magnitude = (s + 1) / 2;
     if (counts.bytes[s] > 0) counts.largest = magnitude;
     if (s < 255) counts.magnitudes += std::uint64_t{counts.bytes[s]} * magnitude;
-    if (s >= 15) counts.beyond_pairs += counts.bytes[s];
+    if (s >= kEscape) counts.beyond_pairs += counts.bytes[s];
   }
   counts.nonzero = counts.seen - counts.bytes[0];
   counts.beyond_bytes = counts.bytes[255];

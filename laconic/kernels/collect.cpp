@@ -65,6 +65,57 @@ HWY_INLINE std::uint32_t* put_positions(const Reached& reached, std::size_t grou
   return to;
 }
 
+// The large ones of `count` entries from `from` on, vector by vector: no more than there are
+// entries is overwritten.
+template <bool kKept>
+HWY_INLINE void put_vectors(const Mixture& x, std::size_t from, std::size_t count,
+                            const Reached& reached, float factor, std::uint32_t base,
+                            Found& found) {
+  const Ints d;
+  const Reals df;
+  const hn::RebindToUnsigned<Ints> du;
+  const auto a = hn::Set(df, x.a), b = hn::Set(df, x.b), scale = hn::Set(df, factor);
+  const auto steps = hn::Iota(du, 0);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const std::uint64_t bits = reached.words[i / kGroup] >> i % kGroup;
+    const auto keeps = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
+    auto mixed = hn::Mul(a, hn::LoadU(df, x.fresh + from + i));
+    if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, x.kept + from + i)));
+    const auto at = hn::Add(steps, hn::Set(du, base + static_cast<std::uint32_t>(from + i)));
+    hn::StoreU(hn::Compress(at, hn::RebindMask(du, keeps)), du, found.position);
+    hn::StoreU(hn::Compress(hn::Mul(scale, mixed), hn::RebindMask(df, keeps)), df, found.value);
+    const std::size_t number = hn::CountTrue(d, keeps);
+    found.position += number;
+    found.value += number;
+  }
+}
+
+// Whether more than one of kMany entries is large.
+HWY_INLINE bool are_many(const Reached& reached, std::size_t groups, std::size_t count) {
+  if (static_cast<std::size_t>(std::popcount(reached.any)) <= groups / 2) return false;
+  std::size_t ones = 0;
+  for (std::size_t g = 0; g < groups; ++g)
+    ones += static_cast<std::size_t>(std::popcount(reached.words[g]));
+  return ones > count / kMany;
+}
+
+// The large ones of `count` entries from `from` on.
+template <bool kKept>
+HWY_INLINE void put(const Mixture& x, std::size_t from, std::size_t count, const Reached& reached,
+                    float factor, std::uint32_t base, Found& found) {
+  const std::size_t groups = (count + kGroup - 1) / kGroup;
+  if (reached.any == 0) return;
+  if (are_many(reached, groups, count))
+    return put_vectors<kKept>(x, from, count, reached, factor, base, found);
+  std::uint32_t* const end =
+      put_positions(reached, groups, base + static_cast<std::uint32_t>(from), found.position);
+  for (; found.position < end; ++found.position) {
+    const std::size_t at = *found.position - base;
+    const float value = kKept ? x.a * x.fresh[at] + x.b * x.kept[at] : x.a * x.fresh[at];
+    *found.value++ = factor * value;
+  }
+}
+
 // Whole vectors, from entry `from` up to `to`: entries of at least `above` as signed integers, and
 // negative ones of at least `below`, which has the sign bit. The compares of 64 entries are one
 // word; positions are made of these words, and values of positions, while the entries are in the
@@ -98,39 +149,6 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
     }
     return reached;
   };
-  // Many, vector by vector: no more than there are entries is overwritten.
-  const auto take_many = [&](const Reached& reached, std::size_t count) HWY_ATTR {
-    const hn::RebindToUnsigned<Ints> du;
-    const auto steps = hn::Iota(du, 0);
-    for (std::size_t i = 0; i < count; i += lanes) {
-      const std::uint64_t bits = reached.words[i / kGroup] >> i % kGroup;
-      const auto keeps = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
-      auto mixed = hn::Mul(a, hn::LoadU(df, fresh + from + i));
-      if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + from + i)));
-      const auto at = hn::Add(steps, hn::Set(du, base + static_cast<std::uint32_t>(from + i)));
-      hn::StoreU(hn::Compress(at, hn::RebindMask(du, keeps)), du, found.position);
-      hn::StoreU(hn::Compress(hn::Mul(scale, mixed), hn::RebindMask(df, keeps)), df, found.value);
-      const std::size_t number = hn::CountTrue(d, keeps);
-      found.position += number;
-      found.value += number;
-    }
-  };
-  const auto take = [&](const Reached& reached, std::size_t groups, std::size_t count) HWY_ATTR {
-    if (reached.any == 0) return;
-    if (static_cast<std::size_t>(std::popcount(reached.any)) > groups / 2) {
-      std::size_t ones = 0;
-      for (std::size_t g = 0; g < groups; ++g)
-        ones += static_cast<std::size_t>(std::popcount(reached.words[g]));
-      if (ones > count / kMany) return take_many(reached, count);
-    }
-    std::uint32_t* const end =
-        put_positions(reached, groups, base + static_cast<std::uint32_t>(from), found.position);
-    for (; found.position < end; ++found.position) {
-      const std::size_t at = *found.position - base;
-      const float value = kKept ? x.a * fresh[at] + x.b * kept[at] : x.a * fresh[at];
-      *found.value++ = factor * value;
-    }
-  };
   for (; from < to; from += kGroups * kGroup) {
     Reached reached;
     const std::size_t end = std::min(to, from + kGroups * kGroup);
@@ -143,7 +161,7 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
       reached.words[whole] = group(end - rest, rest);
       reached.any |= static_cast<std::uint64_t>(reached.words[whole] != 0) << whole;
     }
-    take(reached, whole + (rest > 0), end - from);
+    put<kKept>(x, from, end - from, reached, factor, base, found);
   }
   found.largest = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
   return found;

@@ -82,16 +82,17 @@ class RoundingVariance {
 
   Answer known(double at) const {
     const auto [below, above] = around(at);
-    const double most = below ? below->whole : 0, least = above ? above->whole : 0;
+    const double most = below ? below->whole : 0;
+    const double changed = below && above ? most - above->whole : most;  // of B, between them
     bool doubtful = false;
     for (const Look* a : {above, below}) {
       if (!a || a->step > 2 * at || at > 2 * a->step) continue;
       const double away = at - a->step, part = squares_ / a->step;
       const double bound = at / a->step * a->variance + away * (part - at * a->whole);
-      const double changes = at * std::abs(away) * (most - least);
+      const double changes = at * std::abs(away) * changed;
       const double doubt = kOfVariance * (at * reach_ + at * at * count_) +
                            kOfWhole * (std::abs(away) * (part + 2 * at * std::max(most, a->whole)) +
-                                       at * a->step * (most - least)) +
+                                       at * a->step * changed) +
                            0x1p-40 * squares_;
       if (bound > target_ + doubt) return Answer::above;
       if (below && bound + changes < target_ - doubt) return Answer::within;

@@ -44,6 +44,23 @@ TEST(RoundingVariance, IsThatOfExactSums) {
     }
 }
 
+// Steps above the target are all that was looked at: how much changes below them nobody knows.
+TEST(RoundingVariance, IsThatOfExactSumsBelowAllThatWasLookedAt) {
+  for (const std::size_t count : {127, 1000, 5000}) {
+    const std::vector<float> x = gaussian(count);
+    for (const double share : {0.001, 0.002, 0.125}) {
+      const double target = share * kernels::sum_of_squares(x);
+      const double met = std::sqrt(6 * target / static_cast<double>(count));
+      RoundingVariance variance(x, target);
+      for (int i = 0; i < 12; ++i) variance.look(met * (1 + 0.002 * i));
+      for (double step = met; step > 0.99 * met; step -= 1e-5 * met) {
+        const auto at = static_cast<float>(step);
+        ASSERT_EQ(variance.exceeds(at), exceeds(x, at, target)) << at << " " << share;
+      }
+    }
+  }
+}
+
 // Most steps of a search are answered by a few looks.
 TEST(RoundingVariance, KnowsWhereTheTargetIsMet) {
   const std::vector<float> x = gaussian(10000);

@@ -39,12 +39,16 @@ class Gpt(torch.nn.Module):
         return self.out(self.layers(x, mask=self.future))
 
 
+def there(path: str) -> str:
+    if pathlib.Path(path).is_file():
+        return path
+    raise argparse.ArgumentTypeError(
+        f"no text '{path}': Tiny Shakespeare is data/tinyshakespeare/input.txt of github.com/karpathy/char-rnn; "
+        "--text takes any other, such as /usr/share/common-licenses/GPL-3, also gzipped"
+    )
+
+
 def read(path: str) -> str:
-    if not pathlib.Path(path).is_file():
-        raise SystemExit(
-            f"no text '{path}': Tiny Shakespeare is data/tinyshakespeare/input.txt of github.com/karpathy/char-rnn; "
-            "--text takes any other, such as /usr/share/common-licenses/GPL-3, also gzipped"
-        )
     with (gzip.open if path.endswith(".gz") else open)(path, "rt", errors="ignore") as file:
         return file.read()
 
@@ -77,7 +81,7 @@ def train(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", default="input.txt")
+    parser.add_argument("--text", default="input.txt", type=there)
     parser.add_argument("--recipe", help="diloco, sparseloco or sbc2, instead of the script's own")
     parser.add_argument("--steps", type=int, default=160)
     launch(train, parser)

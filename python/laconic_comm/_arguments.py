@@ -50,6 +50,18 @@ def texts(value: Any, what: str) -> list[Any]:
         raise UsageError(f"{what} is {value!r}; allowed: a text, or a list of them") from None
 
 
+def a_function(value: Any, what: str) -> Any:
+    if not callable(value):
+        raise UsageError(f"{what} is {value!r}; allowed: a function")
+    return value
+
+
+def a_writer(value: Any) -> Any:
+    if value is not None and not callable(getattr(value, "add_scalar", None)):
+        raise UsageError(f"a writer of type {type(value).__name__}; allowed: one with add_scalar")
+    return value
+
+
 def an_optimizer(value: Any) -> Any:
     if isinstance(value, type) or not hasattr(value, "param_groups") or not callable(getattr(value, "step", None)):
         raise UsageError(f"an optimizer {value!r}; allowed: a torch.optim.Optimizer of the model's parameters")

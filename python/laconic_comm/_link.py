@@ -35,7 +35,7 @@ class Link:
 
 
 def parse_link(text: str) -> Link:
-    found = _LINK.fullmatch(text)
+    found = _LINK.fullmatch(text) if isinstance(text, str) else None
     try:
         rate = float(found[1]) * _RATES[found[2]] if found else 0.0
         latency = float(found[3]) * _TIMES[found[4]] if found and found[3] else 0.0

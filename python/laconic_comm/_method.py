@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as c
 import json
 import os
@@ -9,7 +10,9 @@ from typing import Any, Sequence
 
 from . import _library as l
 from ._arguments import MOST_THREADS, a_text, a_whole, seconds, texts
-from .errors import TransportError, UsageError
+from .errors import Error, TransportError, UsageError
+
+_STRETCH = 0.25  # seconds of waiting in the library at a time
 
 
 class Transport:
@@ -107,6 +110,7 @@ class Method:
             unit_bytes=unit_bytes,
             guard=None if guard is None else a_text(guard, "guard"),
         )
+        self._last_part: int | None = None
         self._handle: c.c_void_p | None = None
         try:
             self._handle = self._named(l.library().handle, "method_create", transport.handle, c.byref(options))
@@ -153,18 +157,26 @@ class Method:
     def begin(
         self, step: int, lr: float, scale: float, parameters: Sequence[int] | None, plain: bool = False
     ) -> None:
+        self._last_part = None
         self._call("begin", self._step(step, lr, scale, parameters, plain=plain))
 
     def submit(self, tensors: Sequence[int], arrays: Sequence[int], dtype: int) -> int:
         numbers, part = (l.size_t * len(tensors))(*tensors), l.size_t()
         self._call("submit", numbers, pointers(arrays), None, len(tensors), dtype, c.byref(part))
-        return int(part.value)
+        self._last_part = int(part.value)
+        return self._last_part
 
     def wait(self, part: int) -> None:
         """Until the part's means stand in its arrays; the time-out is the transfers' own."""
-        self._call("wait", part, 0.0, c.byref(c.c_int()))
+        done = c.c_int()
+        while not done.value:  # Python hears of a Ctrl-C between calls
+            self._call("wait", part, _STRETCH, c.byref(done))
 
     def finish(self) -> l.Stats:
+        """Ends the step on all ranks or on none."""
+        if self._last_part is not None:
+            with contextlib.suppress(Error):  # which the end of the step tells
+                self.wait(self._last_part)
         stats = l.Stats()
         self._call("finish", c.byref(stats))
         return stats
@@ -228,7 +240,7 @@ class Method:
         self._call("method_load", c.cast(c.c_char_p(state), l.pointer), len(state), 0, parameters)
 
     def get(self, name: str, address: int, count: int) -> None:
-        self._call("state_get", name.encode(), address, count)
+        self._call("state_get", a_text(name, "name"), address, count)
 
     def set_transport(self, transport: Transport) -> None:
         try:

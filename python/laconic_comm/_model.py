@@ -14,6 +14,12 @@ from .errors import UsageError
 DTYPES = {torch.float32: l.FLOAT32, torch.float16: l.FLOAT16, torch.bfloat16: l.BFLOAT16}
 
 
+def a_module(value: Any) -> Any:
+    if not isinstance(value, torch.nn.Module):
+        raise UsageError(f"a model of type {type(value).__name__}; allowed: a torch.nn.Module")
+    return value
+
+
 def memory_shape(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """The extents from the one with the largest stride on; None for entries that overlap or lie apart.
 
@@ -45,6 +51,12 @@ def trained(module: torch.nn.Module, ignored: Iterable[str] = ()) -> dict[str, t
 def described(parameters: dict[str, torch.nn.Parameter]) -> list[tuple[str, tuple[int, ...]]]:
     """Name and shape of each; where entries lie apart, DDP's buckets have them in the shape's own order."""
     return [(n, memory_shape(p) or tuple(p.shape) or (1,)) for n, p in parameters.items()]
+
+
+def require_own(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.nn.Parameter]) -> None:
+    stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not any(id(p) in stepped for p in parameters):
+        raise UsageError("an optimizer of other parameters; allowed: one of the model's")
 
 
 # torch 1.13 has no hooks of optimizers. Schedulers want a bound method, and leave their own mark on it.

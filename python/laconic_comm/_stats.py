@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from . import _library as l
-from .errors import UsageError
+from ._arguments import a_writer
 
 log = logging.getLogger("laconic")
 
@@ -19,9 +19,7 @@ class Costs:
     """``writer``: TensorBoard's SummaryWriter, or anything else with its add_scalar(name, value, step)."""
 
     def __init__(self, writer: Any = None) -> None:
-        if writer is not None and not callable(getattr(writer, "add_scalar", None)):
-            raise UsageError(f"a writer of type {type(writer).__name__}; allowed: one with add_scalar")
-        self._writer = writer
+        self._writer = a_writer(writer)
         self._last: dict[str, Any] = {name: 0 for name in _COUNTED}
         self._total: dict[str, Any] = dict(self._last)
         self._steps = 0

@@ -197,10 +197,12 @@ TRANSPORTS = {"sockets": SocketsTransport, "group": GroupTransport}
 
 def make_transport(name: str, group: Any, timeout: float) -> Transport:
     """All ranks of the group call it."""
-    if name not in TRANSPORTS:
+    if not isinstance(name, str) or name not in TRANSPORTS:
         raise UsageError(f"no transport '{name}'; known: {' '.join(sorted(TRANSPORTS))}")
     if not dist.is_available() or not dist.is_initialized():
         raise UsageError("no process group; call torch.distributed.init_process_group first")
+    if group is not None and not isinstance(group, dist.ProcessGroup):
+        raise UsageError(f"group is {group!r}; allowed: a process group that this rank is in, or None for all ranks")
     try:
         return TRANSPORTS[name](group, timeout)
     except Error:

@@ -54,7 +54,7 @@ def compress(array: Any, op: str, *, seed: int = 0, step: int = 0, rank: int = 0
     with NaN or Inf is sent as it is. float16 and float64 pass through float32 and come back in
     their own type; a float64 beyond what float32 holds is refused.
     """
-    given = np.asarray(array)
+    given = _as_array(array)
     if given.dtype not in _DTYPES:
         raise UsageError(f"an array of {given.dtype}; allowed: float32 float16 float64")
     spec = a_text(op, "op")
@@ -78,6 +78,15 @@ def compress(array: Any, op: str, *, seed: int = 0, step: int = 0, rank: int = 0
         return out[: size.value].tobytes()
     finally:
         lib.operator_free(operator)
+
+
+# In this machine's order of bytes. What it cannot be made of raises errors of whoever made it.
+def _as_array(array: Any) -> np.ndarray:
+    try:
+        given = np.asarray(array)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"a {type(array).__name__} that is no array ({error}); allowed: what NumPy takes for one") from None
+    return given if given.dtype.isnative else given.astype(given.dtype.newbyteorder("="))
 
 
 def _as_float32(given: np.ndarray) -> np.ndarray:

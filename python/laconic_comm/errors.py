@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+NOT_PICKLED = "a state has connections and cannot be pickled; save its state_dict()"
+
 
 class Error(RuntimeError):
     """Base of all errors of this package; on its own: no memory, no thread.
@@ -27,3 +29,8 @@ class DataError(Error):
 
 class TransportError(Error):
     """A rank that does not answer, has left or gave up; ``rank`` says which."""
+
+
+def told(error: BaseException) -> str:
+    """An exception of somebody else as a part of a sentence."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -11,6 +11,7 @@ import atexit
 import inspect
 import logging
 import queue
+import sys
 import threading
 import weakref
 from typing import Any, Callable, Iterable, Tuple
@@ -19,15 +20,15 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from . import _library as l
-from ._arguments import a_scaler, an_optimizer
+from ._arguments import a_scaler, a_text, a_whole, an_optimizer
 from ._dense import DenseParts
 from ._method import Method, check_running, recipe_of, recipe_text
-from ._model import DTYPES, after_steps, at_end_of_backward, blob_of, described, state_of, trained
+from ._model import DTYPES, after_steps, at_end_of_backward, blob_of, described, require_own, state_of, trained
 from ._staging import staging_for
 from ._stats import Costs, tensor_report
 from ._transports import make_transport
 from ._wrappers import unwrapped, unwrapped_optimizer
-from .errors import Error, UsageError
+from .errors import NOT_PICKLED, Error, UsageError, told
 
 log = logging.getLogger("laconic")
 
@@ -111,9 +112,9 @@ class State:
         self._scaler, self._optimizer, self._stepped = a_scaler(scaler), None, True
         self._costs = Costs(writer)
         if optimizer is not None:
-            self._follow(an_optimizer(unwrapped_optimizer(optimizer)))
+            self._follow(an_optimizer(unwrapped_optimizer(optimizer)), model)
         self.error: Error | None = None
-        self._untold: Error | None = None  # what could not be raised by the pass that met it
+        self._untold: BaseException | None = None  # what could not be raised by the pass that met it
         self._step = 0
         self._open = self._pending = self._refused = False
         self._parts: list[_Part] = []
@@ -178,7 +179,7 @@ class State:
         except Error as error:
             return self._refuse(bucket, error)
         except Exception as error:
-            why = Error(f"rank {self.rank}: {type(error).__name__}: {error}", self.rank)
+            why = Error(f"rank {self.rank}: {told(error)}", self.rank)
             why.__cause__ = error
             return self._refuse(bucket, why)
 
@@ -298,8 +299,10 @@ class State:
             log.debug("step %d: %d bytes for %d", self._step, stats.wire_bytes, stats.dense_bytes)
             return True
         except BaseException as error:
-            self.error = error if isinstance(error, Error) else Error(str(error))
-            self._untold = self.error
+            self._untold = self.error = error if isinstance(error, Error) else Error(f"rank {self.rank}: {told(error)}", self.rank)
+            if not isinstance(error, Exception):  # a Ctrl-C: this rank goes, and the others need not wait for it
+                self._untold = error
+                self._end_quietly(told(error))
             log.error("step %d: %s", self._step, self.error)
             return False
 
@@ -334,10 +337,19 @@ class State:
         return future
 
     def abort(self, why: str) -> None:
-        """Ends the step under way on all ranks, which are told why: for one's own exceptions in a backward."""
+        """Ends the step under way on all ranks, which are told why: for one's own exceptions in forward or backward.
+
+        Where this rank has not begun the step that others are in, or will be, it is that one. A step that has failed on all
+        ranks has ended already. ``dense`` has no steps of the library.
+        """
+        a_text(why, "why")
         self._idle.wait()
-        if self._open:
-            self._end_quietly(why)
+        if self._dense is not None or self._closed or (self.error is not None and not self._open):
+            return
+        if not self._open:
+            self._begin()
+        self.error = Error(f"rank {self.rank}: {why}", self.rank)
+        self._end_quietly(why)
 
     def _end_quietly(self, why: str) -> None:
         self._open = False
@@ -360,7 +372,8 @@ class State:
             self._pending = False
             self._method.commit() if self._stepped else self._method.rollback()
 
-    def _follow(self, optimizer: torch.optim.Optimizer) -> None:
+    def _follow(self, optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
+        require_own(optimizer, model.parameters())
         self._optimizer = optimizer
         itself = weakref.ref(self)
 
@@ -373,9 +386,9 @@ class State:
 
     def stats(self) -> dict[str, Any]:
         """``{"steps", "last", "total", "tensors"}``: bytes, ratio and seconds of the last step and of all, and ``tensor_stats``."""
-        told = self._costs.report()
-        known = told["steps"] and self.error is None and self._dense is None and not self._closed
-        return {**told, "tensors": self.tensor_stats() if known else {}}
+        costs = self._costs.report()
+        known = costs["steps"] and self.error is None and self._dense is None and not self._closed
+        return {**costs, "tensors": self.tensor_stats() if known else {}}
 
     def tensor_stats(self) -> dict[str, dict[str, Any]]:
         """What each tensor cost this rank in the last step: ``{"payload_bytes", "dense_bytes", "ratio", "rests"}``."""
@@ -414,7 +427,7 @@ class State:
         """One array of what is remembered, such as ``"feedback/fc.weight"``, as it lies in memory."""
         self._idle.wait()
         self._decide()
-        values = torch.empty(count)
+        values = torch.empty(a_whole(count, "count", most=sys.maxsize // 4))
         self._method.get(name, values.data_ptr(), count)
         return values
 
@@ -458,7 +471,7 @@ class State:
         self.close()
 
     def __getstate__(self) -> Any:
-        raise UsageError("a state has connections and cannot be pickled; save its state_dict()")
+        raise UsageError(NOT_PICKLED)
 
 
 attach.__signature__ = inspect.signature(State)  # type: ignore[attr-defined]

@@ -16,10 +16,10 @@ import torch.distributed as dist
 
 from ._arguments import an_optimizer
 from ._method import Method, check_running, pointers, recipe_of, recipe_text
-from ._model import after_steps, blob_of, described, memory_shape, state_of, trained
+from ._model import a_module, after_steps, blob_of, described, memory_shape, require_own, state_of, trained
 from ._stats import Costs
 from ._transports import make_transport
-from .errors import UsageError
+from .errors import NOT_PICKLED, UsageError
 
 log = logging.getLogger("laconic")
 
@@ -44,8 +44,7 @@ class _Around:
     ) -> None:  # fmt: skip
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             raise UsageError("a DistributedDataParallel, which averages gradients; allowed: the module in it")
-        if not isinstance(model, torch.nn.Module):
-            raise UsageError(f"a model of type {type(model).__name__}; allowed: a torch.nn.Module")
+        a_module(model)
         check_running(seed, timeout, threads)
         self.recipe = recipe_of(text)
         if bool(self.recipe["mixer"]) != self._mixes and (self._mixes or self.recipe["mixer"]):
@@ -56,9 +55,7 @@ class _Around:
             if parameter.dtype != torch.float32 or memory_shape(parameter) is None:
                 raise UsageError(f"parameter '{name}' is no float32 array without gaps")
         self._parameters = list(named.values())
-        stepped = {id(p) for group in an_optimizer(optimizer).param_groups for p in group["params"]}
-        if not stepped & {id(p) for p in self._parameters}:
-            raise UsageError("an optimizer of other parameters; allowed: one of the model's")
+        require_own(an_optimizer(optimizer), self._parameters)
         self._masks = "masking" in self.recipe["memory"]
         self._costs = Costs(writer)
         self._step, self._group = 0, group
@@ -176,6 +173,9 @@ class _Around:
 
     def __del__(self) -> None:
         self.close()
+
+    def __getstate__(self) -> Any:
+        raise UsageError(NOT_PICKLED)
 
     def __enter__(self) -> Any:
         return self

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _library as l
+from ._arguments import a_text, texts
+from .errors import UsageError
 
 
 def plan(
@@ -31,10 +33,30 @@ def plan(
     as "6us,0.4ns": what a message and a byte take of such cores, measured if not given.
     """
     request = {
-        "model": os.fspath(model), "workers": workers, "link": link, "compute_seconds": compute, "adaptive": adaptive,
-        "gradients": [os.fspath(file) for file in gradients], "recipes": list(recipes), **more,
+        "model": _a_file(model, "model"), "workers": workers, "link": link, "compute_seconds": compute, "adaptive": adaptive,
+        "gradients": [_a_file(file, "gradients") for file in _several(gradients, "gradients")],
+        "recipes": texts(recipes, "recipes"), **more,
     }  # fmt: skip
-    text = json.dumps({key: value for key, value in request.items() if value is not None})
+    told = [f"{json.dumps(key)}: {_as_json(value, key)}" for key, value in request.items() if value is not None]
     report = ctypes.c_char_p()
-    l.library().plan(text.encode(), ctypes.byref(report))
+    l.library().plan(a_text("{" + ", ".join(told) + "}", "plan"), ctypes.byref(report))
     return dict(json.loads(report.value or b"{}"))
+
+
+def _several(files: Any, what: str) -> list[Any]:
+    return [files] if isinstance(files, os.PathLike) else texts(files, what)
+
+
+def _a_file(value: Any, what: str) -> str:
+    try:
+        return a_text(os.fspath(value), what).decode(errors="surrogateescape")
+    except TypeError:
+        raise UsageError(f"{what} is {value!r}; allowed: a name or a file") from None
+
+
+def _as_json(value: Any, what: str) -> str:
+    plain = value.item() if hasattr(value, "item") else value  # of NumPy
+    try:
+        return json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise UsageError(f"{what} is {value!r}; allowed: what JSON has") from None

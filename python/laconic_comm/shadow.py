@@ -19,10 +19,10 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ._library import FLOAT32
-from ._arguments import a_scaler, a_whole, an_optimizer, texts
+from ._arguments import a_function, a_scaler, a_whole, a_writer, an_optimizer, texts
 from ._link import Link, measure_link, parse_link
 from ._method import Method, Transport, check_running, recipe_of, recipe_text
-from ._model import described, memory_shape, trained
+from ._model import a_module, described, memory_shape, trained
 from ._transports import make_transport
 from .errors import UsageError
 
@@ -76,6 +76,11 @@ def report(
     if steps < 1:
         raise UsageError(f"{steps} steps; allowed: at least 1")
     check_running(seed, timeout, threads)
+    a_module(model)
+    for value, what in ((loss, "loss"), (step, "step"), (out, "out")):
+        if value is not None:
+            a_function(value, what)
+    a_writer(writer)
     given = [recipe_text("", one, {}, {}) for one in ([recipes] if isinstance(recipes, dict) else texts(recipes, "recipes"))]
     for recipe in map(recipe_of, given):
         if recipe["mixer"] or recipe["delay"] > 1 or recipe["outer"] != "none":

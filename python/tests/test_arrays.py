@@ -141,6 +141,25 @@ def test_frames_claim_no_more_than_is_allowed():
             read(large, max_count=0)
 
 
+@pytest.mark.parametrize("name", ["f4", "f8", "f2"])
+def test_either_order_of_bytes(name):
+    x = random(30).reshape(5, 6)
+    swapped = x.astype(">" + name)
+    back = lc.decompress(lc.compress(swapped, "identity"))
+    assert back.dtype == np.dtype(name) and (back == swapped).all()
+
+
+class NoArray:
+    def __array__(self, *_, **__):
+        raise RuntimeError("use tensor.detach().numpy() instead")
+
+
+@pytest.mark.parametrize("value", [[[1.0], [1.0, 2.0]], NoArray()])
+def test_what_is_no_array_is_named(value):
+    with pytest.raises(lc.UsageError, match=f"a {type(value).__name__} that is no array"):
+        lc.compress(value, "natural")
+
+
 def test_damaged_frames_are_refused():
     data = bytearray(lc.compress(random(100), "natural"))
     for damaged in (b"", data[:-1], bytes(50), data[:60] + bytes([data[60] ^ 1]) + data[61:]):

@@ -6,11 +6,12 @@ import gc
 import os
 import pickle
 import signal
+import threading
 import time
 
 import pytest
 import torch
-from ranks import TRANSPORT, batch, flat, train, wrapped
+from ranks import TRANSPORT, batch, flat, net, train, wrapped
 
 import laconic_comm as lc
 
@@ -51,7 +52,8 @@ def strange(rank, size):
         {"rules": 5}, {"rules": "nope"},
         {"op": None, "recipe": 5}, {"op": None, "recipe": {"name": "mine", "op": {1}}}, {"op": None, "recipe": "\0"},
         {"optimizer": "adam"}, {"optimizer": torch.optim.SGD},
-        {"scaler": 5},
+        {"scaler": 5}, {"optimizer": torch.optim.SGD([torch.zeros(1)], lr=0.1)},
+        {"transport": ["sockets"]}, {"group": 5}, {"group": "gloo"},
         {"guard": "maybe"},
     ):  # fmt: skip
         with pytest.raises(lc.UsageError) as caught:
@@ -71,6 +73,29 @@ def test_strange_arguments_are_named_before_ranks_meet(run):
         for argument, sentence in told:
             assert argument in sentence.replace("an optimizer", "optimizer").replace("rule 'nope'", "rules"), sentence
         assert rules == ["name=*.bias,op=identity"]
+
+
+def strange_questions(rank, size):
+    state = lc.attach(wrapped(), **TOPK)
+    for arguments, words in (
+        ((5, 1280), "name is 5"),
+        (("a\0b", 1), "zero byte"),
+        (("feedback/0.weight", -1), "count is -1"),
+        (("feedback/0.weight", "a"), "count is 'a'"),
+    ):
+        with pytest.raises(lc.UsageError, match=words):
+            state.residual(*arguments)
+    with pytest.raises(lc.UsageError, match="why is 5"):
+        state.abort(5)
+    model = net()
+    for around in (lc.LocalSteps, lc.Gossip):
+        one = around(model, torch.optim.SGD(model.parameters(), lr=0.1), transport=TRANSPORT)
+        with pytest.raises(lc.UsageError, match="save its state_dict"):
+            pickle.dumps(one)
+
+
+def test_strange_questions_are_answered(run):
+    run(strange_questions, 2)
 
 
 def closed(rank, size):
@@ -195,6 +220,58 @@ def in_backward(rank, size):
 def test_an_exception_in_backward_ends_all(run):
     told, _ = run(in_backward, 2)
     assert "rank 1" in told
+
+
+def in_forward(rank, size):
+    """Before this rank has begun the step that the others wait in."""
+    model = wrapped()
+    state = lc.attach(model, timeout=100, **TOPK)
+    train(model, rank, 2)
+    began = time.monotonic()
+    if rank == 1:
+        state.abort("one rank's own trouble")
+        told = str(state.error)
+        state.abort("told twice")
+    else:
+        with pytest.raises(lc.Error) as caught:
+            train(model, rank, 1, first=2)
+        told = str(caught.value)
+        state.abort("told by all")
+    seconds = time.monotonic() - began
+    train(model, rank, 2, first=2)
+    return told, seconds, flat(model)
+
+
+def test_an_exception_before_the_step_ends_it_on_all(run):
+    results = run(in_forward, 3)
+    for told, seconds, _ in results:
+        assert "rank 1: one rank's own trouble" in told and seconds < 50
+    assert len({model for _, _, model in results}) == 1
+
+
+def interrupted(rank, size):
+    model = wrapped()
+    state = lc.attach(model, timeout=100, **TOPK)
+    train(model, rank, 2)
+    if rank == 1:
+        torch.distributed.barrier()  # until the other is gone
+        with pytest.raises(lc.Error) as caught:
+            train(model, rank, 1)
+        return str(caught.value), caught.value.rank
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        train(model, rank, 1)
+    seconds = time.monotonic() - began
+    torch.distributed.barrier()
+    return str(state.error), seconds
+
+
+def test_a_ctrl_c_is_heard_while_others_are_waited_for(run):
+    (own, seconds), (told, rank) = run(interrupted, 2)
+    assert own == "rank 0: KeyboardInterrupt" and seconds < 50
+    assert own in told and rank == 0
 
 
 def in_hook(rank, size):

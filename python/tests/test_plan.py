@@ -33,6 +33,11 @@ def test_workers_may_share_cores(tmp_path):
         assert entry["exposed_seconds"] >= 0.999 * 2 * entry["kernel_seconds"]
 
 
+def test_numbers_may_be_numpys(tmp_path):
+    numbers = {"workers": np.int64(4), "compute": np.float32(0.5)}
+    assert lc.plan(small(tmp_path), recipes="dense", repeats=1, **numbers)["compute_seconds"] == 0.5
+
+
 def test_an_adaptive_recipe_runs(tmp_path):
     file = tmp_path / "gradients.npz"
     random = np.random.default_rng(0)
@@ -69,6 +74,14 @@ def test_a_rank_for_each_tensor(tmp_path):
         ({"colour": "red"}, "no 'colour'"),
         ({"adaptive": "sign"}, "no density, levels or bits"),
         ({"adaptive": "powersgd:0"}, "rank = 1 to 64, whole"),
+        ({"model": 5}, "model is 5"),
+        ({"model": "a\0b"}, "without a zero byte"),
+        ({"gradients": 5}, "gradients is 5"),
+        ({"gradients": "nowhere.npz"}, "nowhere.npz"),
+        ({"recipes": 5}, "recipes is 5"),
+        ({"recipes": "nothing"}, "no recipe 'nothing'"),
+        ({"compute": float("nan")}, "compute_seconds is nan"),
+        ({"batch": {1}}, "batch is {1}"),
     ],
 )
 def test_mistakes_are_sentences(request_, words):

@@ -141,10 +141,11 @@ def test_steps_of_ones_own_and_a_link_as_it_is(run):
 def refused(rank, size):
     model = wrapped()
     told = []
-    for options in ({"steps": 0}, {"recipes": ["diloco"]}, {"link": "fast"}, {"loader": iter(())}, {"steps": 1.5}, {"recipes": "natrual"}, {"optimizer": 3}):
-        arguments = {"loader": data(rank), "out": None, "link": LINK, "transport": TRANSPORT, **options}
+    for options in ({"steps": 0}, {"recipes": ["diloco"]}, {"link": "fast"}, {"loader": iter(())}, {"steps": 1.5}, {"recipes": "natrual"}, {"optimizer": 3},
+                    {"link": 5}, {"loss": 5}, {"step": 5}, {"out": 5}, {"writer": 5}, {"model": None}):  # fmt: skip
+        arguments = {"model": model, "loader": data(rank), "out": None, "link": LINK, "transport": TRANSPORT, **options}
         with pytest.raises(lc.UsageError) as caught:
-            lc.report(model, **arguments)
+            lc.report(**arguments)
         told.append(str(caught.value))
     with pytest.raises(lc.UsageError) as caught:
         lc.attach(model, "natural", writer=3, transport=TRANSPORT, guard="off")
@@ -153,7 +154,10 @@ def refused(rank, size):
 
 def test_wrong_arguments_are_named(run):
     for told in run(refused, 2):
-        for word, sentence in zip(["0 steps", "diloco", "'fast'", "no batch", "add_scalar", "steps is 1.5", "no recipe 'natrual'", "optimizer 3"], told):
+        words = ["0 steps", "diloco", "'fast'", "no batch", "add_scalar", "steps is 1.5", "no recipe 'natrual'", "optimizer 3",
+                 "link '5'", "loss is 5", "step is 5", "out is 5", "add_scalar", "torch.nn.Module"]  # fmt: skip
+        assert len(words) == len(told)
+        for word, sentence in zip(words, told):
             assert word in sentence
 
 

@@ -17,6 +17,15 @@ std::vector<LevelCodec>& codecs() {
   return all;
 }
 
+// The sum of the magnitudes of wide levels: no branch asks which are.
+std::uint64_t sum_of_wide(const std::uint8_t* symbols, const std::int32_t* wide,
+                          std::size_t count) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    sum += magnitude_of(wide[i]) & (0U - static_cast<std::uint32_t>(symbols[i] == 255));
+  return sum;
+}
+
 }  // namespace
 
 const std::vector<LevelCodec>& level_codecs() { return codecs(); }
@@ -54,8 +63,7 @@ LevelCounts count_levels(const Levels& levels) {
       count_bytes({symbols, part}, here);
       symbols_end = 256;
       for (std::size_t s = kEscape; s < 256; ++s) counts.bytes[s] += here[s];
-      for (std::size_t i = 0; here[255] > 0 && i < part; ++i)
-        if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
+      if (here[255] > 0) counts.magnitudes += sum_of_wide(symbols, levels.at.wide + from, part);
       for (std::size_t i = 0; i < part; ++i) symbols[i] = std::min(symbols[i], kEscape);
     }
     pack_bytes(symbols, part, 4, packed + size);
@@ -83,7 +91,7 @@ LevelCounts count_levels(const Levels& levels) {
   counts.nonzero = counts.seen - counts.bytes[0];
   counts.beyond_bytes = counts.bytes[255];
   // One large level that no stretch has would make `fixed` look small.
-  if (levels.most > kernels::kMostSmall)
+  if (levels.most > kMostWithoutWidth)
     counts.largest = kernels::largest_level(levels.at, levels.count);
   return counts;
 }

@@ -2,7 +2,7 @@
 #include "laconic/operators/decoder.h"
 
 #include "laconic/base/errors.h"
-#include "laconic/kernels/axpy.h"
+#include "laconic/kernels/float_bytes.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/coded_quantiser.h"
@@ -63,7 +63,7 @@ void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) cons
   } else if (quantiser_) {
     quantiser_->add(planes_, from, weight, {y, to - from});
   } else if (!planes_[0].empty()) {
-    kernels::add_scaled(planes_[0].data() + from * sizeof(float), weight, {y, to - from});
+    kernels::add_floats(planes_[0].data() + from * sizeof(float), weight, {y, to - from});
   }
 }
 

@@ -137,6 +137,7 @@ Counts counts_of(ByteView symbols) {
   for (std::size_t from = 0; from < symbols.size(); from += 4 * kStretch)
     tally.add(symbols.subspan(from, std::min(kStretch, symbols.size() - from)));
   tally.add_to(counts);
+  if (std::ranges::find(counts, 0U) == counts.end()) return counts;
   const Bounds bounds(symbols);
   std::size_t guessed = 0;
   for (std::size_t s = 0; s < kSymbols; ++s)

@@ -2,11 +2,7 @@
 // fast as any.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <iterator>
 #include <span>
 
 namespace laconic::kernels {

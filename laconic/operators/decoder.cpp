@@ -2,6 +2,7 @@
 #include "laconic/operators/decoder.h"
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/float_bytes.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/chain.h"
@@ -47,6 +48,9 @@ void Decoder::add_chosen(std::size_t first, std::size_t end, std::size_t from, f
                          float* y) const {
   const std::uint32_t* positions = positions_.data();
   const float* values = values_.data();
+  if (first < end && positions[end - 1] - positions[first] == end - 1 - first)
+    return kernels::add_scaled(values + first, weight,
+                               {y + (positions[first] - from), end - first});
   const std::size_t near = end - std::min(end - first, kAhead);
   std::size_t i = first;
   for (; i < near; ++i) {

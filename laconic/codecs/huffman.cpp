@@ -112,11 +112,16 @@ struct Bounds {
   std::uint8_t low = 255, high = 0, nibble = 0;
 
   explicit Bounds(ByteView symbols) {
-    for (const std::uint8_t symbol : symbols) {
-      low = std::min(low, symbol);
-      high = std::max(high, symbol);
-      nibble = std::max<std::uint8_t>(nibble, symbol & 15);
-    }
+    for (const std::uint8_t symbol : symbols) extend(symbol);
+  }
+  explicit Bounds(const Counts& counts) {
+    for (std::size_t s = 0; s < kSymbols; ++s)
+      if (counts[s] > 0) extend(static_cast<std::uint8_t>(s));
+  }
+  void extend(std::uint8_t symbol) {
+    low = std::min(low, symbol);
+    high = std::max(high, symbol);
+    nibble = std::max<std::uint8_t>(nibble, symbol & 15);
   }
   bool contain(std::size_t symbol) const {
     return symbol >= low && symbol <= high && (symbol & 15) <= nibble;
@@ -133,17 +138,32 @@ Counts counts_of(ByteView symbols) {
     count_bytes(symbols, counts);
     return counts;
   }
+  const auto count_stretch = [&](std::size_t from, Tally& tally) {
+    if (from < symbols.size())
+      tally.add(symbols.subspan(from, std::min(kStretch, symbols.size() - from)));
+  };
   Tally tally;
   for (std::size_t from = 0; from < symbols.size(); from += 4 * kStretch)
-    tally.add(symbols.subspan(from, std::min(kStretch, symbols.size() - from)));
+    count_stretch(from, tally);
   tally.add_to(counts);
-  const Bounds bounds(symbols);
-  std::size_t guessed = 0;
-  for (std::size_t s = 0; s < kSymbols; ++s)
-    if (counts[s] == 0 && bounds.contain(s)) counts[s] = 1, ++guessed;
-  if (guessed <= kMostGuessed) return counts;
-  counts = {};
-  count_bytes(symbols, counts);
+  const auto missing = [&](const Bounds& bounds) {
+    std::size_t number = 0;
+    for (std::size_t s = 0; s < kSymbols; ++s) number += counts[s] == 0 && bounds.contain(s);
+    return number;
+  };
+  // Bounds on all symbols contain those on what was counted, so no fewer are missing.
+  if (missing(Bounds(counts)) <= kMostGuessed) {
+    if (std::ranges::find(counts, 0U) == counts.end()) return counts;
+    if (const Bounds bounds(symbols); missing(bounds) <= kMostGuessed) {
+      for (std::size_t s = 0; s < kSymbols; ++s)
+        if (counts[s] == 0 && bounds.contain(s)) counts[s] = 1;
+      return counts;
+    }
+  }
+  Tally others;
+  for (std::size_t from = 0; from < symbols.size(); from += 4 * kStretch)
+    for (std::size_t part = 1; part < 4; ++part) count_stretch(from + part * kStretch, others);
+  others.add_to(counts);
   return counts;
 }
 

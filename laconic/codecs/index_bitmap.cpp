@@ -23,6 +23,11 @@ void write_many(std::span<const std::uint32_t> positions, std::size_t count, Buf
   auto next = positions.begin();
   for (std::size_t from = 0; from < count; from += kPiece) {
     const std::size_t part = std::min(kPiece, count - from);
+    if (part == kPiece && all_from({next, positions.end()}, from, part)) {
+      std::fill_n(to + from / 8, part / 8, std::uint8_t{255});
+      next += static_cast<std::ptrdiff_t>(part);
+      continue;
+    }
     std::uint8_t kept[kPiece] = {};
     for (; next != positions.end() && *next < from + part; ++next) kept[*next - from] = 1;
     pack_bytes(kept, part, 1, to + from / 8);

@@ -1,21 +1,30 @@
 // omega: the gaps between positions as Elias omega codes.
 #include "laconic/codecs/elias.h"
 #include "laconic/codecs/positions.h"
+#include "laconic/kernels/gaps.h"
 
 namespace laconic {
 namespace {
 
-// A code's length depends on the digits of its number. Of many numbers they are counted, in four
-// tables that take turns, so that no count waits for the one before.
+// A code's length depends on the digits of its number. Where gaps are small, those of as many
+// digits are counted; else one by one, in four tables that take turns, so that no count waits for
+// the one before.
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
   constexpr std::size_t kMany = 128;
-  if (positions.size() < kMany || positions.back() - positions.front() == positions.size() - 1) {
+  std::uint64_t bits = positions.size();
+  const kernels::Gaps gaps = kernels::gaps_of(positions);
+  if (gaps.largest + 1 < 2U << kernels::Gaps::kDigits) {
+    for (unsigned i = 0; i < kernels::Gaps::kDigits; ++i)
+      bits += gaps.from[i] * (omega_length(2U << i) - omega_length((2U << i) - 1));
+    return (bits + 7) / 8;
+  }
+  if (positions.size() < kMany) {
     const auto length = [](std::uint32_t gap) { return omega_length(gap + 1); };
     return (sum_over_gaps(positions, length) + 7) / 8;
   }
   std::size_t counts[4][33] = {}, turn = 0;
   for_gaps(positions, [&](std::uint32_t gap) { ++counts[turn++ % 4][std::bit_width(gap + 1)]; });
-  std::uint64_t bits = 0;
+  bits = 0;
   for (unsigned width = 1; width <= 32; ++width)
     for (const auto& table : counts) bits += table[width] * omega_length(1U << (width - 1));
   return (bits + 7) / 8;

@@ -4,6 +4,7 @@
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/rice.h"
+#include "laconic/kernels/gaps.h"
 
 namespace laconic {
 namespace {
@@ -12,7 +13,14 @@ Rice code_for(std::size_t kept, const IndexSpace& space) {
   return {rice_bits(kept, space.count), static_cast<std::uint32_t>(space.count - 1)};
 }
 
+// Without an escape, a bit and the low bits for each, and all ones: without low bits these are as
+// many as entries left out.
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace& space) {
+  const unsigned bits = rice_bits(positions.size(), space.count);
+  if (kernels::gaps_of(positions).largest >> bits < Rice::kEscape) {
+    if (bits == 0) return packed_size(1, std::size_t{positions.back()} + 1);
+    return (positions.size() * (1ULL + bits) + kernels::sum_of_gaps(positions, bits) + 7) / 8;
+  }
   const Rice code = code_for(positions.size(), space);
   return (sum_over_gaps(positions, [&](std::uint32_t gap) { return code.length(gap); }) + 7) / 8;
 }
@@ -74,14 +82,17 @@ class Writer {
 // kept. Made of a byte for each, eight at a time.
 bool write_bits(std::span<const std::uint32_t> positions, Buffer& out) {
   constexpr std::size_t kPiece = 4096;
-  std::uint32_t largest = 0;
-  for_gaps(positions, [&](std::uint32_t gap) { largest = std::max(largest, gap); });
-  if (largest >= Rice::kEscape) return false;
+  if (kernels::gaps_of(positions).largest >= Rice::kEscape) return false;
   const std::size_t count = std::size_t{positions.back()} + 1;
   std::uint8_t* const to = out.grow(packed_size(1, count));
   auto next = positions.begin();
   for (std::size_t from = 0; from < count; from += kPiece) {
     const std::size_t part = std::min(kPiece, count - from);
+    if (all_from({next, positions.end()}, from, part)) {
+      std::fill_n(to + from / 8, packed_size(1, part), std::uint8_t{0});
+      next += static_cast<std::ptrdiff_t>(part);
+      continue;
+    }
     std::uint8_t left_out[kPiece];
     std::fill_n(left_out, part, std::uint8_t{1});
     for (; next != positions.end() && *next < from + part; ++next) left_out[*next - from] = 0;
@@ -199,7 +210,9 @@ class Reader {
       if (zeros == 0 || runs != 0 || j + number + kSpare > positions.size() || next + used > count)
         break;
       std::uint32_t* to = positions.data() + j;
-      for (std::uint64_t rest = zeros; rest != 0; to += kSpare)
+      if (number == used)
+        for (unsigned i = 0; i < used; ++i) to[i] = static_cast<std::uint32_t>(next) + i;
+      for (std::uint64_t rest = number == used ? 0 : zeros; rest != 0; to += kSpare)
         for (std::size_t i = 0; i < kSpare; ++i) {
           // The top bit is never set, and spares the question whether any is.
           to[i] = static_cast<std::uint32_t>(next) +

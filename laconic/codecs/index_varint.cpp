@@ -1,11 +1,13 @@
 // varint: the gaps between positions in whole bytes.
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/varint.h"
+#include "laconic/kernels/gaps.h"
 
 namespace laconic {
 namespace {
 
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
+  if (kernels::gaps_of(positions).largest < 128) return positions.size();
   return positions.size() + sum_over_gaps(positions, [](std::uint32_t gap) -> std::uint64_t {
            // a byte more for every 7 bits
            return (gap >> 7 != 0) + (gap >> 14 != 0) + (gap >> 21 != 0) + (gap >> 28 != 0);

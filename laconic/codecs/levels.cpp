@@ -19,14 +19,21 @@ std::vector<LevelCodec>& codecs() {
 
 constexpr std::uint8_t kEscape = 15;
 
+// The sum of the magnitudes of wide levels: no branch asks which are.
+std::uint64_t sum_of_wide(std::span<const std::uint8_t> symbols, const std::int32_t* wide) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < symbols.size(); ++i)
+    sum += magnitude_of(wide[i]) & (0U - static_cast<std::uint32_t>(symbols[i] == 255));
+  return sum;
+}
+
 // Counts symbols from kEscape on, and makes all of them that.
 void count_beyond(const Levels& levels, std::size_t from, std::span<std::uint8_t> symbols,
                   LevelCounts& counts) {
   std::array<std::uint32_t, 256> here{};
   count_bytes(symbols, here);
   for (std::size_t s = kEscape; s < 256; ++s) counts.bytes[s] += here[s];
-  for (std::size_t i = 0; here[255] > 0 && i < symbols.size(); ++i)
-    if (symbols[i] == 255) counts.magnitudes += magnitude_of(levels[from + i]);
+  if (here[255] > 0) counts.magnitudes += sum_of_wide(symbols, levels.at.wide + from);
   for (std::uint8_t& symbol : symbols) symbol = std::min(symbol, kEscape);
 }
 
@@ -97,7 +104,7 @@ LevelCounts count_levels(const Levels& levels) {
   counts.nonzero = counts.seen - counts.bytes[0];
   counts.beyond_bytes = counts.bytes[255];
   // One large level that no stretch has would make `fixed` look small.
-  if (levels.most > kernels::kMostSmall)
+  if (levels.most > kMostWithoutWidth)
     counts.largest = kernels::largest_level(levels.at, levels.count);
   return counts;
 }

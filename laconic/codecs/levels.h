@@ -32,13 +32,16 @@ struct LevelsTo {
   std::span<std::int8_t> small() const { return {at.small, count}; }
 };
 
+// Up to this most `fixed` has the width that `most` needs, else that of the largest level there is.
+inline constexpr std::int32_t kMostWithoutWidth = 32767;
+
 // What codes are chosen by: counts of all levels or, of many, of every eighth stretch.
 struct LevelCounts {
   std::size_t count = 0;  // of all levels
   std::int32_t most = 0;
   std::size_t seen = 0, nonzero = 0;       // looked at, and not zero among them
   std::uint64_t magnitudes = 0;            // their sum
-  std::uint32_t largest = 0;               // of all, where `most` is beyond a byte
+  std::uint32_t largest = 0;               // of all, where `most` is beyond kMostWithoutWidth
   std::array<std::uint32_t, 256> bytes{};  // as codes by symbol see them: levels_pairs.cpp
   HuffmanCode code_of_bytes = {}, code_of_pairs = {};  // for levels one by one, and two by two
   std::size_t beyond_bytes = 0, beyond_pairs = 0;

@@ -5,11 +5,10 @@
 
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/levels.h"
+#include "laconic/kernels/wide_bits.h"
 
 namespace laconic {
 namespace {
-
-constexpr std::int32_t kMostWithoutWidth = 32767;
 
 unsigned width_of(std::uint32_t magnitude) {
   return static_cast<unsigned>(std::bit_width(std::uint64_t{magnitude} * 2));
@@ -54,11 +53,18 @@ std::uint32_t symbol_at(const kernels::LevelView& at, std::size_t i) {
 // So many symbols of this width go through a stream of bits at once.
 constexpr unsigned at_once(unsigned width) { return 56 / width; }
 
+bool by_vectors(const kernels::LevelView& at, unsigned width) { return at.wide && width <= 16; }
+
 // Symbols of more than a byte.
 void pack_wide(const Levels& levels, unsigned width, Buffer& out) {
+  const std::size_t start = out.size(), size = packed_size(width, levels.count);
+  std::uint8_t* const to = out.grow(size);
+  std::size_t i = by_vectors(levels.at, width)
+                      ? kernels::put_wide_levels(levels.at, levels.count, width, to, size)
+                      : 0;
+  out.truncate(start + packed_size(width, i));
   BitWriter bits(out);
   const unsigned number = at_once(width);
-  std::size_t i = 0;
   for (; levels.at.wide && i + number <= levels.count; i += number) {
     std::uint64_t word = 0;
     for (unsigned j = 0; j < number; ++j)
@@ -70,11 +76,15 @@ void pack_wide(const Levels& levels, unsigned width, Buffer& out) {
 }
 
 std::uint32_t unpack_wide(ByteView packed, unsigned width, const LevelsTo& levels) {
-  BitReader bits(packed);
+  std::uint32_t largest = 0;
+  std::size_t i = by_vectors(levels.at, width)
+                      ? kernels::take_wide_levels(packed.data(), packed.size(), levels.count, width,
+                                                  levels.at, largest)
+                      : 0;
+  BitReader bits(packed.subspan(packed_size(width, i)));
   const unsigned number = at_once(width);
   const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
-  std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < levels.count;) {
+  while (i < levels.count) {
     const std::size_t end = std::min<std::size_t>(levels.count, i + number);
     std::uint64_t word = bits.get(static_cast<unsigned>(end - i) * width);
     for (; i < end; ++i, word >>= width) {
@@ -95,7 +105,6 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   const std::size_t size = packed_size(width, levels.count);
   if (width == 0) return;
   if (width <= 8) return pack_levels(levels, width, out.grow(size), work.pool);
-  out.reserve(out.size() + size);
   pack_wide(levels, width, out);
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
+#include <cstring>
 
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/levels.h"
@@ -27,25 +27,52 @@ struct Magnitudes {
   std::uint64_t length = 0;  // of all codes, in bits
 };
 
-// How often each magnitude occurs, less one, among levels that are a byte; the last are those
-// beyond. Four tables take turns, so that equal ones do not wait for each other.
-std::array<std::uint32_t, 128> magnitudes_of(const Levels& levels,
-                                             std::span<const std::uint32_t> nonzero) {
-  std::array<std::uint32_t, 128> part[4] = {};
-  std::size_t turn = 0;
-  for (const std::uint32_t position : nonzero)
-    ++part[turn++ % 4][static_cast<std::size_t>(std::abs(levels.at.small[position]) - 1)];
-  for (std::size_t i = 0; i < part[0].size(); ++i)
-    part[0][i] += part[1][i] + part[2][i] + part[3][i];
-  return part[0];
+using Counts = std::array<std::uint32_t, 256>;
+
+// The levels that are not zero, piece by piece, where they lie next to each other.
+struct Piece {
+  std::uint8_t above[kLevelPiece];     // magnitudes less one, or kBeyond
+  std::uint8_t negative[kLevelPiece];  // 0 or 1
+};
+constexpr std::uint8_t kBeyond = kernels::kMostSmall;
+
+// Calls use(positions, piece) for each.
+template <class Use>
+void for_pieces(const Levels& levels, std::span<const std::uint32_t> nonzero, Use use) {
+  Piece piece;
+  std::int8_t small[kLevelPiece];
+  for (; !nonzero.empty(); nonzero = nonzero.subspan(std::min(kLevelPiece, nonzero.size()))) {
+    const auto some = nonzero.first(std::min(kLevelPiece, nonzero.size()));
+    for (std::size_t j = 0; j < some.size(); ++j) small[j] = levels.at.small[some[j]];
+    for (std::size_t j = 0; j < some.size(); ++j) {
+      const auto sign = static_cast<std::int8_t>(small[j] >> 7);
+      piece.negative[j] = static_cast<std::uint8_t>(-sign);
+      piece.above[j] = static_cast<std::uint8_t>((small[j] ^ sign) - sign - 1);
+    }
+    for (std::size_t j = 0; levels.at.wide && j < some.size(); ++j)
+      if (small[j] == kernels::kWide) piece.negative[j] = levels.at.wide[some[j]] < 0;
+    use(some, piece);
+  }
+}
+
+// Appends signs, and returns how often each number in Piece::above occurs.
+Counts put_signs(const Levels& levels, std::span<const std::uint32_t> nonzero, Buffer& out) {
+  Counts counts{};
+  std::uint8_t* to = out.grow(packed_size(1, nonzero.size()));
+  for_pieces(levels, nonzero, [&](std::span<const std::uint32_t> some, const Piece& piece) {
+    pack_bytes(piece.negative, some.size(), 1, to);
+    to += some.size() / 8;
+    count_bytes({piece.above, some.size()}, counts);
+  });
+  return counts;
 }
 
 // Every number of low bits that any magnitude can make use of is tried.
-Magnitudes shortest(const Levels& levels, std::span<const std::uint32_t> nonzero) {
-  const auto counts = magnitudes_of(levels, nonzero);
-  const bool few = counts.back() == 0;
+Magnitudes shortest(const Levels& levels, std::span<const std::uint32_t> nonzero,
+                    const Counts& counts) {
+  const bool few = counts[kBeyond] == 0;
   std::uint32_t largest = 0;
-  for (std::uint32_t i = 0; few && i < counts.size(); ++i)
+  for (std::uint32_t i = 0; few && i < kBeyond; ++i)
     if (counts[i] > 0) largest = i + 1;
   for (std::size_t j = 0; !few && j < nonzero.size(); ++j)
     largest = std::max(largest, magnitude_of(levels[nonzero[j]]));
@@ -63,42 +90,103 @@ Magnitudes shortest(const Levels& levels, std::span<const std::uint32_t> nonzero
   return best;
 }
 
-// As many codes as fit go into the stream at once.
+// Four codes at a time where they fit a word, which all but a few do.
 void put_magnitudes(const Levels& levels, std::span<const std::uint32_t> nonzero, const Rice& code,
                     Buffer& out) {
+  Rice::Code codes[kBeyond + 1];
+  for (std::uint32_t i = 0; i < kBeyond; ++i) codes[i] = code.code(i);
+  codes[kBeyond] = {0, Rice::kLongest + 1};
   BitWriter bits(out);
-  Rice::Code some{0, 0};
-  for (const std::uint32_t position : nonzero) {
-    const Rice::Code next = code.code(above_one(levels[position]));
-    if (some.length + next.length > Rice::kLongest) {
-      bits.put(some.bits, some.length);
-      some = {0, 0};
+  for_pieces(levels, nonzero, [&](std::span<const std::uint32_t> some, const Piece& piece) {
+    const auto one = [&](std::size_t j) {
+      const Rice::Code next = code.code(above_one(levels[some[j]]));
+      bits.put(next.bits, next.length);
+    };
+    std::size_t j = 0;
+    for (; j + 4 <= some.size(); j += 4) {
+      const Rice::Code &a = codes[piece.above[j]], &b = codes[piece.above[j + 1]],
+                       &c = codes[piece.above[j + 2]], &d = codes[piece.above[j + 3]];
+      const unsigned two = a.length + b.length, length = two + c.length + d.length;
+      if (length <= Rice::kLongest)
+        bits.put(a.bits | b.bits << a.length | (c.bits | d.bits << c.length) << two, length);
+      else
+        for (std::size_t i = j; i < j + 4; ++i) one(i);
     }
-    some.bits |= next.bits << some.length;
-    some.length += next.length;
-  }
-  bits.put(some.bits, some.length);
+    for (; j < some.size(); ++j) one(j);
+  });
   bits.finish();
+}
+
+// What the next bits of a stream stand for: whole codes, none of `most` or above, or of a level
+// beyond a byte.
+struct Short {
+  static constexpr std::size_t kMost = 6;
+  std::uint8_t above[kMost] = {};
+  std::uint8_t number = 0, length = 0;
+};
+constexpr unsigned kShortBits = 10;
+using Shorts = std::array<Short, 1U << kShortBits>;
+
+Shorts shorts_of(const Rice& code, std::int32_t most) {
+  Shorts all;
+  const auto end = static_cast<std::uint64_t>(std::min<std::int32_t>(most, kBeyond));
+  for (std::uint64_t word = 0; word < all.size(); ++word) {
+    Short& some = all[word];
+    while (some.number < Short::kMost) {
+      const Rice::Short next = code.peek(word >> some.length);
+      if (some.length + next.length > kShortBits || next.value >= end) break;
+      some.above[some.number++] = static_cast<std::uint8_t>(next.value);
+      some.length = static_cast<std::uint8_t>(some.length + next.length);
+    }
+  }
+  return all;
+}
+
+// Reads codes by table into `above`, which has room for one Short more, until `least` are read or
+// one is not in the table. Returns how many.
+std::size_t take_shorts(BitReader& bits, const Shorts& shorts, std::size_t least,
+                        std::uint8_t* above) {
+  std::size_t number = 0;
+  while (number < least) {
+    const std::uint64_t word = bits.peek();
+    unsigned taken = 0;
+    bool known = true;
+    while (known && number < least && taken + kShortBits <= 56) {
+      const Short& next = shorts[word >> taken & (shorts.size() - 1)];
+      std::memcpy(above + number, next.above, Short::kMost);
+      number += next.number;
+      taken += next.length;
+      known = next.number > 0;
+    }
+    bits.skip(taken);
+    if (!known) break;
+  }
+  return number;
 }
 
 // What is left of the stream.
 ByteView take_magnitudes(ByteView bytes, const Rice& code, std::int32_t most,
                          std::span<const std::uint32_t> positions, const LevelsTo& levels) {
+  constexpr std::size_t kMany = 16384;  // positions that are worth a table
   BitReader bits(bytes);
-  const auto multiply = [&](std::uint32_t position, std::uint32_t above) {
-    levels.at.set(position, levels.at.small[position] * static_cast<std::int32_t>(above + 1));
-  };
-  for (std::size_t i = 0; i < positions.size();) {
-    const std::uint64_t word = bits.peek();
-    unsigned taken = 0;
-    for (; i < positions.size(); ++i) {
-      const Rice::Short next = code.peek(word >> taken);
-      if (taken + next.length > 56 || next.value >= static_cast<std::uint64_t>(most)) break;
-      taken += next.length;
-      multiply(positions[i], static_cast<std::uint32_t>(next.value));
+  Shorts shorts;
+  if (positions.size() >= kMany) shorts = shorts_of(code, most);
+  while (!positions.empty()) {
+    std::uint8_t above[kLevelPiece + Short::kMost];
+    std::size_t number = 0;
+    if (positions.size() > Short::kMost && shorts[0].number > 0)
+      number =
+          take_shorts(bits, shorts, std::min(kLevelPiece, positions.size() - Short::kMost), above);
+    for (std::size_t j = 0; j < number; ++j) {
+      std::int8_t& level = levels.at.small[positions[j]];
+      level = static_cast<std::int8_t>(level * (above[j] + 1));
     }
-    bits.skip(taken);
-    if (taken == 0) multiply(positions[i], code.get(bits)), ++i;  // escapes, and what is refused
+    positions = positions.subspan(number);
+    if (positions.empty()) break;
+    const std::uint32_t position = positions[0];  // the last, escapes, and what is refused
+    const auto magnitude = static_cast<std::int32_t>(code.get(bits) + 1);
+    levels.at.set(position, levels.at.small[position] * magnitude);
+    positions = positions.subspan(1);
   }
   return bits.rest();
 }
@@ -135,17 +223,9 @@ void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   const IndexCodec& index = smallest_index(nonzero, space);
   put_varint(static_cast<std::uint64_t>(nonzero.size()) << kIndexTagBits | index.tag, out);
   index.write(nonzero, space, out);
-  BitWriter signs(out);
-  for (std::size_t i = 0; i < nonzero.size(); i += 32) {
-    const auto some = nonzero.subspan(i, std::min<std::size_t>(32, nonzero.size() - i));
-    std::uint64_t word = 0;
-    for (std::size_t j = 0; j < some.size(); ++j)
-      word |= static_cast<std::uint64_t>(levels[some[j]] < 0) << j;
-    signs.put(word, static_cast<unsigned>(some.size()));
-  }
-  signs.finish();
+  const Counts counts = put_signs(levels, nonzero, out);
   if (!has_magnitudes(nonzero.size(), levels.most)) return;
-  const unsigned bits = shortest(levels, nonzero).bits;
+  const unsigned bits = shortest(levels, nonzero, counts).bits;
   out.append_number(static_cast<std::uint8_t>(bits));
   put_magnitudes(levels, nonzero, code_of(bits, levels.most), out);
 }

@@ -34,6 +34,13 @@ std::uint64_t sum_over_gaps(std::span<const std::uint32_t> positions, Length len
   return sum;
 }
 
+// Whether the first `count` are the entries from `from` on, none left out.
+inline bool all_from(std::span<const std::uint32_t> positions, std::size_t from,
+                     std::size_t count) {
+  return positions.size() >= count && positions[0] == from &&
+         positions[count - 1] == from + count - 1;
+}
+
 [[noreturn]] inline void refuse_beyond(std::uint64_t position, std::size_t count) {
   throw DataError("position " + std::to_string(position) + " is not among " +
                   std::to_string(count) + " entries");

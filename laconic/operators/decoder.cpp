@@ -3,6 +3,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/float_bytes.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/coded_quantiser.h"
@@ -47,6 +48,9 @@ void Decoder::add_chosen(std::size_t first, std::size_t end, std::size_t from, f
                          float* y) const {
   const std::uint32_t* positions = positions_.data();
   const float* values = values_.data();
+  if (first < end && positions[end - 1] - positions[first] == end - 1 - first)
+    return kernels::add_scaled(values + first, weight,
+                               {y + (positions[first] - from), end - first});
   const std::size_t near = end - std::min(end - first, kAhead);
   std::size_t i = first;
   for (; i < near; ++i) {
@@ -63,7 +67,7 @@ void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) cons
   } else if (quantiser_) {
     quantiser_->add(planes_, from, weight, {y, to - from});
   } else if (!planes_[0].empty()) {
-    kernels::add_scaled(planes_[0].data() + from * sizeof(float), weight, {y, to - from});
+    kernels::add_floats(planes_[0].data() + from * sizeof(float), weight, {y, to - from});
   }
 }
 

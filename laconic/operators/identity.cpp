@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/kernels/axpy.h"
+#include "laconic/kernels/float_bytes.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/operators/block_quantiser.h"
 
@@ -21,17 +21,13 @@ class Identity : public BlockQuantiser {
   }
 
   void check(const PlaneViews& planes, std::size_t) const override {
-    bool finite = true;
-    kernels::in_aligned(
-        planes[0].data(), planes[0].size() / sizeof(float),
-        [&](std::span<const float> x, std::size_t) { finite &= kernels::all_finite(x); });
-    if (!finite)
+    if (!kernels::finite_floats(planes[0]))
       throw DataError("a section by 'identity' holds NaN or Inf without being marked so");
   }
 
   void add(const PlaneViews& planes, std::size_t from, float weight,
            std::span<float> y) const override {
-    kernels::add_scaled(planes[0].data() + from * sizeof(float), weight, y);
+    kernels::add_floats(planes[0].data() + from * sizeof(float), weight, y);
   }
 
   Traits traits(std::size_t) const override {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "laconic/base/errors.h"
+#include "laconic/codecs/fixed.h"
 #include "laconic/codecs/index.h"
 
 namespace laconic {
@@ -32,6 +33,22 @@ std::uint64_t sum_over_gaps(std::span<const std::uint32_t> positions, Length len
   std::uint64_t sum = 0;
   for_gaps(positions, [&](std::uint32_t gap) { sum += length(gap); });
   return sum;
+}
+
+// Appends a bit for each of `count` entries, `mark` at positions and its opposite elsewhere: made
+// of a byte each, eight at a time.
+inline void put_marks(std::span<const std::uint32_t> positions, std::size_t count, bool mark,
+                      Buffer& out) {
+  constexpr std::size_t kPiece = 4096;
+  std::uint8_t* const to = out.grow(packed_size(1, count));
+  auto next = positions.begin();
+  for (std::size_t from = 0; from < count; from += kPiece) {
+    const std::size_t part = std::min(kPiece, count - from);
+    std::uint8_t bits[kPiece];
+    std::fill_n(bits, part, static_cast<std::uint8_t>(!mark));
+    for (; next != positions.end() && *next < from + part; ++next) bits[*next - from] = mark;
+    pack_bytes(bits, part, 1, to + from / 8);
+  }
 }
 
 [[noreturn]] inline void refuse_beyond(std::uint64_t position, std::size_t count) {

@@ -1,7 +1,6 @@
 // rice: the gaps between positions as Rice codes, the parameter derived from kept and count.
 #include <algorithm>
 
-#include "laconic/codecs/fixed.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/rice.h"
 #include "laconic/kernels/gaps.h"
@@ -79,25 +78,10 @@ class Writer {
 };
 
 // Without low bits, and without escapes, every entry up to the last kept is a bit: 0 where it is
-// kept. Made of a byte for each, eight at a time.
+// kept.
 bool write_bits(std::span<const std::uint32_t> positions, Buffer& out) {
-  constexpr std::size_t kPiece = 4096;
   if (kernels::gaps_of(positions).largest >= Rice::kEscape) return false;
-  const std::size_t count = std::size_t{positions.back()} + 1;
-  std::uint8_t* const to = out.grow(packed_size(1, count));
-  auto next = positions.begin();
-  for (std::size_t from = 0; from < count; from += kPiece) {
-    const std::size_t part = std::min(kPiece, count - from);
-    if (all_from({next, positions.end()}, from, part)) {
-      std::fill_n(to + from / 8, packed_size(1, part), std::uint8_t{0});
-      next += static_cast<std::ptrdiff_t>(part);
-      continue;
-    }
-    std::uint8_t left_out[kPiece];
-    std::fill_n(left_out, part, std::uint8_t{1});
-    for (; next != positions.end() && *next < from + part; ++next) left_out[*next - from] = 0;
-    pack_bytes(left_out, part, 1, to + from / 8);
-  }
+  put_marks(positions, std::size_t{positions.back()} + 1, false, out);
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "laconic/base/errors.h"
+#include "laconic/codecs/fixed.h"
 #include "laconic/codecs/index.h"
 
 namespace laconic {
@@ -39,6 +40,27 @@ inline bool all_from(std::span<const std::uint32_t> positions, std::size_t from,
                      std::size_t count) {
   return positions.size() >= count && positions[0] == from &&
          positions[count - 1] == from + count - 1;
+}
+
+// Appends a bit for each of `count` entries, `mark` at positions and its opposite elsewhere: made
+// of a byte each, eight at a time.
+inline void put_marks(std::span<const std::uint32_t> positions, std::size_t count, bool mark,
+                      Buffer& out) {
+  constexpr std::size_t kPiece = 4096;
+  std::uint8_t* const to = out.grow(packed_size(1, count));
+  auto next = positions.begin();
+  for (std::size_t from = 0; from < count; from += kPiece) {
+    const std::size_t part = std::min(kPiece, count - from);
+    if (part == kPiece && all_from({next, positions.end()}, from, part)) {
+      std::fill_n(to + from / 8, part / 8, static_cast<std::uint8_t>(mark ? 255 : 0));
+      next += static_cast<std::ptrdiff_t>(part);
+      continue;
+    }
+    std::uint8_t bits[kPiece];
+    std::fill_n(bits, part, static_cast<std::uint8_t>(!mark));
+    for (; next != positions.end() && *next < from + part; ++next) bits[*next - from] = mark;
+    pack_bytes(bits, part, 1, to + from / 8);
+  }
 }
 
 [[noreturn]] inline void refuse_beyond(std::uint64_t position, std::size_t count) {

@@ -36,8 +36,8 @@ Recorded read_recorded(const std::string& path) {
     const Json json = Json::parse(as_text(bytes.view()));
     return {json.at("count").get<std::size_t>(),
             json.at("operators").get<std::map<std::string, Ratios>>()};
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(path + ": no recorded speeds: " + error.what());
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(path + ": no recorded speeds as laconic bench operators --record writes them");
   }
 }
 
@@ -59,6 +59,7 @@ std::vector<std::string> excesses(const Speed& row, double copy, const Ratios& r
 }  // namespace
 
 void record_speeds(const std::string& path, const SpeedOptions& options, Scratch& scratch) {
+  require_writable(path);
   const Speeds speeds = measure_speeds(options, scratch);
   Json json = {{"count", options.count}, {"operators", Json::object()}};
   const auto rounded = [](double ratio) { return std::round(ratio * 1000) / 1000; };

@@ -17,6 +17,7 @@ namespace laconic::cli {
 struct Globals {
   std::string cpu = "auto";
   unsigned threads = 1;
+  std::string command = {};  // as it was typed, for a shell to read again
 };
 
 using Run = std::function<void(const Globals&)>;

@@ -290,6 +290,7 @@ void print_runs(const std::vector<Result>& results, const Options& options) {
 
 void print(const Options& options) {
   const auto places = places_of(options);
+  if (!options.report.empty()) require_writable(options.report);
   const auto results = run(options, places);
   if (!options.report.empty())
     write_file(options.report, as_bytes(page_of(to_json(results, options, false))));

@@ -1,5 +1,5 @@
 // laconic demo: what the library has, and what each operator does to one array. Runs when no
-// command is given.
+// command is given and the trainer was not built.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -76,7 +76,7 @@ void demo(const Globals& globals) {
 const RegisterCommand command{{
     .name = "demo",
     .summary = "Shows what there is, and what each operator does to a made-up gradient.",
-    .examples = {"laconic", "laconic demo --threads 2"},
+    .examples = {"laconic demo", "laconic demo --threads 2"},
     .attach = [](CLI::App&) { return demo; },
 }};
 

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/traits.h"
+#include "laconic/base/errors.h"
 #include "laconic/operators/operator.h"
 
 namespace laconic::cli {
@@ -172,6 +173,22 @@ void print_chain(const Operator& op, std::size_t count) {
   print_wrapped(kTraitWords, 0);
 }
 
+// Text such as 'recipe', 'choco:0.4' and 'natrual' is neither a name nor a chain.
+void require_chain(const std::string& what, const std::vector<Group>& all) {
+  const std::string name(split_chain(what)[0].name);
+  const auto groups = named(all, name);
+  if (groups.empty()) {
+    std::vector<std::string> kinds;
+    for (const Group& group : all) kinds.push_back(group.name);
+    throw UsageError("no operator '" + name +
+                     "', nor anything else of that name; known: all that laconic list shows, and " +
+                     join(kinds, " "));
+  }
+  if (groups.front().name != all.front().name)
+    throw UsageError("'" + what + "' is no chain of operators; laconic list " + name + " shows " +
+                     name);
+}
+
 void list_chain(const Options& options) {
   const Operator op = parse_operator(options.what);
   if (options.json) {
@@ -189,6 +206,7 @@ void list(const Options& options) {
   }
   const auto groups = options.what.empty() ? all : named(all, options.what);
   if (groups.empty()) {
+    require_chain(options.what, all);
     list_chain(options);
   } else if (options.json) {
     print_json(to_json(groups));

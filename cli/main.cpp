@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -39,9 +41,27 @@ CLI::App& parent_of(const std::string& name, CLI::App& root) {
   return space == std::string::npos ? root : *root.get_subcommand(name.substr(0, space));
 }
 
+// What was typed, in quotes where a shell asks for them.
+std::string command_text(int argc, char** argv) {
+  std::string text = "laconic";
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+      return std::isalnum(c) ||
+             std::string_view("-_=+:,./%@").find(static_cast<char>(c)) != std::string_view::npos;
+    });
+    for (std::size_t at = 0; (at = word.find('\'', at)) != std::string::npos; at += 4)
+      word.replace(at, 1, "'\\''");
+    text += plain ? " " + word : " '" + word + "'";
+  }
+  return printable(text);
+}
+
 // The library's own reading wraps -1 around to 2^64 - 1, and cuts what is beyond.
 std::string refuse_wrapping(const std::string& text) {
   std::uint64_t value = 0;
+  if (!CLI::detail::lexical_cast(text, value))
+    return text + " is not allowed; allowed: whole numbers from 0 to 2^64 - 1";
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool negative = text.size() > 1 && text[0] == '-';
   return negative || error == std::errc::result_out_of_range
@@ -49,10 +69,25 @@ std::string refuse_wrapping(const std::string& text) {
              : "";
 }
 
-void refuse_wrapping_numbers(CLI::App& app) {
-  for (CLI::Option* option : app.get_options())
-    if (option->get_type_name().starts_with("UINT"))
+// Empty where the text is a number of this type.
+template <class Number>
+std::string refuse_words(const std::string& text, const char* allowed) {
+  Number value = 0;
+  return CLI::detail::lexical_cast(text, value)
+             ? ""
+             : "'" + text + "' is not allowed; allowed: " + allowed;
+}
+
+void refuse_wrong_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("UINT"))
       option->check([](const std::string& text) { return refuse_wrapping(text); });
+    if (type.starts_with("INT"))
+      option->check([](const auto& text) { return refuse_words<int>(text, "whole numbers"); });
+    if (type.starts_with("FLOAT"))
+      option->check([](const auto& text) { return refuse_words<double>(text, "numbers"); });
+  }
 }
 
 void attach(const Command& command, Program& program) {
@@ -62,7 +97,7 @@ void attach(const Command& command, Program& program) {
   app.fallthrough();
   if (command.attach) {
     program.runs[&app] = command.attach(app);
-    refuse_wrapping_numbers(app);
+    refuse_wrong_numbers(app);
   } else if (command.program.empty()) {
     app.require_subcommand(1);
   }
@@ -74,7 +109,7 @@ void build(Program& program) {
       ->type_name("NAME");
   program.app.add_option("--threads", program.globals.threads, "Threads that share the work")
       ->capture_default_str();
-  refuse_wrapping_numbers(program.app);
+  refuse_wrong_numbers(program.app);
   program.app.set_version_flag("--version", "laconic " LACONIC_VERSION);
   program.app.footer("Without a command, laconic runs " + default_command() +
                      ". Bytes depend on neither --cpu nor --threads.");
@@ -93,9 +128,14 @@ std::string full_name(const CLI::App& app) {
 [[noreturn]] void refuse_arguments(const CLI::App& app, const CLI::ParseError& error) {
   const auto& last = chosen(app);
   const auto unknown = app.remaining(true);
-  const bool heading = !last.get_subcommands([](const CLI::App*) { return true; }).empty();
-  if (heading && !unknown.empty() && !unknown.front().starts_with("-"))
-    commands().at(&last == &app ? unknown.front() : last.get_name() + " " + unknown.front());
+  std::vector<std::string> known;
+  for (const CLI::App* below : last.get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(below->get_name());
+  if (!known.empty() && !unknown.empty() && !unknown.front().starts_with("-"))
+    throw UsageError(
+        fmt::format("no command '{}'; known: {}",
+                    &last == &app ? unknown.front() : last.get_name() + " " + unknown.front(),
+                    join(known, " ")));
   throw UsageError(fmt::format("{}; see {} --help", error.what(), full_name(last)));
 }
 
@@ -130,6 +170,7 @@ void run(int argc, char** argv) {
     refuse_arguments(program.app, error);
   }
   if (program.globals.cpu != "auto") use_cpu(program.globals.cpu);
+  program.globals.command = command_text(argc, argv);
   const auto& app = chosen(program.app);
   program.runs.at (&app == &program.app ? program.app.get_subcommand(default_command())
                                         : &app)(program.globals);

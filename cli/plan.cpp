@@ -128,6 +128,7 @@ void plan(Options options) {
   if (options.compute >= 0) request.compute_seconds = options.compute;
   if (options.bytes > 0) request.budget.bytes = options.bytes;
   if (options.error >= 0) request.budget.error = options.error;
+  if (!request.adaptive.empty()) require_writable(options.out);
   const PlanReport report =
       make_report(request, [](const std::string& name) { show_progress(name); });
   show_progress("");

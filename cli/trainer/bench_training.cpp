@@ -72,6 +72,7 @@ Variant read_variant(const std::string& text) {
                        "' is not known; allowed: alone, or a recipe and then op=, memory=, "
                        "layout=, exchange=, down=, down-memory= or guard=");
   }
+  if (first) throw UsageError("a variant without a word; allowed: alone, or a recipe");
   check_recipe(variant.recipe);
   return variant;
 }
@@ -285,6 +286,8 @@ struct Prepared {
 Prepared prepare(const Options& options) {
   if (options.rounds < 1 || options.steps < 1)
     throw UsageError("--rounds and --steps must be at least 1");
+  if (!(options.seconds >= 0))
+    throw UsageError(fmt::format("--seconds {}; allowed: 0 and more", options.seconds));
   Prepared prepared;
   for (const std::string& text : options.variants.empty() ? kVariants : options.variants)
     prepared.variants.push_back(read_variant(text));

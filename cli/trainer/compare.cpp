@@ -21,7 +21,7 @@ namespace laconic::cli {
 namespace {
 
 struct Options {
-  std::string data = "fashion-mnist", link = "100mbit,1ms", report = "report.html";
+  std::string data = "fashion-mnist", link = "100mbit,1ms", report = "report.html", command;
   // One of each kind: a dozen runs of half a minute.
   std::vector<std::string> recipes = {"dense",
                                       "natural-entropy",
@@ -190,8 +190,7 @@ Json report_json(const std::vector<Runs>& all, const Options& o, const Link& lin
            {{"text", link.text},
             {"bits_per_second", link.bits_per_second},
             {"latency_seconds", link.latency_seconds}}},
-          {"command",
-           fmt::format("laconic compare --recipes {} --seeds {}", join(o.recipes, ","), o.seeds)},
+          {"command", o.command},
           {"recipes", recipes}};
 }
 
@@ -234,6 +233,7 @@ void run(Options o) {
   std::vector<Runs> all;
   for (const auto& name : o.recipes) all.push_back({o.settings_for(find_recipe(name)), {}, {}});
   if (all.empty()) throw UsageError("nothing to compare: --recipes names none");
+  if (!o.report.empty()) require_writable(o.report);
   const trainer::Data data = trainer::load_data(o.data, o.settings.validation);
   o.data = data.name;
   if (!train_all(o, data, all))
@@ -241,10 +241,14 @@ void run(Options o) {
   std::erase_if(all, [](const Runs& runs) { return runs.results.empty(); });
   if (all.empty()) return;
   const Json report = report_json(all, o, link);
-  if (!o.report.empty()) write_file(o.report, as_bytes(page_of(report)));
-  if (o.json) return print_json(report);
-  print_table(all, o, link);
-  if (!o.report.empty()) fmt::print("\nPlots: {}\n", o.report);
+  // A page that cannot be written takes nothing else with it.
+  if (o.json)
+    print_json(report);
+  else
+    print_table(all, o, link);
+  if (o.report.empty()) return;
+  write_file(o.report, as_bytes(page_of(report)));
+  if (!o.json) fmt::print("\nPlots: {}\n", o.report);
 }
 
 const RegisterCommand command{{
@@ -270,6 +274,7 @@ const RegisterCommand command{{
           o->settings_for = add_training_options(app, o->data, o->settings);
           return [o](const Globals& globals) {
             o->settings.threads = globals.threads;
+            o->command = globals.command;
             run(*o);
           };
         },

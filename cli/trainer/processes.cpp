@@ -62,6 +62,14 @@ std::string transport_help() {
   return help;
 }
 
+void take_ranks(trainer::Settings& settings, bool asked_for, int ranks) {
+  if (asked_for && settings.workers != static_cast<std::size_t>(ranks))
+    throw UsageError(fmt::format("--workers {}, but there {} {} process{}; each is a worker",
+                                 settings.workers, ranks == 1 ? "is" : "are", ranks,
+                                 ranks == 1 ? "" : "es"));
+  settings.workers = static_cast<std::size_t>(ranks);
+}
+
 void on_transport(const std::string& name, double timeout_seconds,
                   const std::function<void(const Transport*)>& prepare,
                   const std::function<void(Transport*)>& work) {

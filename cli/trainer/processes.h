@@ -5,11 +5,15 @@
 #include <string>
 
 #include "laconic/exchange/transport.h"
+#include "laconic/trainer/settings.h"
 
 namespace laconic::cli {
 
 // What --transport takes, for its help.
 std::string transport_help();
+
+// As many workers as ranks have joined; throws UsageError where another number was asked for.
+void take_ranks(trainer::Settings& settings, bool asked_for, int ranks);
 
 // Calls prepare and then work, with this process's end among others, or with null where ranks are
 // to be threads of this one. What keeps a process from starting, found in prepare, all hear and

@@ -22,7 +22,8 @@ namespace laconic::cli {
 namespace {
 
 struct Options {
-  std::string data = "fashion-mnist", recipe;
+  std::string data = "fashion-mnist";
+  std::optional<std::string> recipe;
   Recipe own{.name = "own"};                        // from --op, --memory, ...
   std::uint64_t delay = 0;                          // 0: the recipe's own
   std::string outer;                                // empty: the recipe's own
@@ -31,8 +32,9 @@ struct Options {
   std::string topology;  // empty: the recipe's own
   trainer::Settings settings;
   SettingsFor settings_for;
+  bool workers_given = false;
   trainer::Output output;
-  std::string transport = "threads", guard = {};
+  std::string transport = "threads", guard = {}, command;
   bool json = false;
 };
 
@@ -88,22 +90,24 @@ void write_page(const Options& options) {
       {"batch", s.batch},
       {"transport", options.transport},
       {"guard", options.guard},
-      {"command",
-       fmt::format("laconic train --recipe {} --transport {} --guard {} --out {} --trace",
-                   s.recipe.name, options.transport, options.guard, folder)},
+      {"command", options.command},
       {"steps", lines_of(folder + "/steps.jsonl", "step", kMostSteps)},
       {"decisions", lines_of(folder + "/guard.jsonl", "why", kMostDecisions)}};
   write_file(folder + "/report.html", as_bytes(page_of(page)));
 }
 
 Recipe recipe_of(const Options& options) {
-  Recipe recipe = options.recipe.empty() ? options.own : find_recipe(options.recipe);
+  Recipe recipe = options.recipe ? find_recipe(*options.recipe) : options.own;
   if (options.delay > 0) recipe.delay = options.delay;
   if (!options.outer.empty()) recipe.outer = options.outer;
   recipe.fragments = options.fragments.value_or(recipe.fragments);
   recipe.overlap = options.overlap.value_or(recipe.overlap);
   recipe.merge = options.merge.value_or(recipe.merge);
-  if (!options.topology.empty()) recipe.topology = options.topology;
+  if (options.topology.empty()) return recipe;
+  if (recipe.mixer.empty())
+    throw UsageError("--topology " + options.topology +
+                     " without a mixer; allowed: beside --mixer, or a recipe that has one");
+  recipe.topology = options.topology;
   return recipe;
 }
 
@@ -112,7 +116,7 @@ trainer::Data prepare(Options& options, const Transport* transport) {
   options.settings = options.settings_for(recipe_of(options));
   if (options.guard.empty()) options.guard = transport ? "on" : "off";
   options.settings.guard = GuardOptions::parse(options.guard);
-  if (transport) options.settings.workers = static_cast<std::size_t>(transport->size());
+  if (transport) take_ranks(options.settings, options.workers_given, transport->size());
   trainer::Data data = trainer::load_data(options.data, options.settings.validation);
   trainer::check_run(options.settings, data, options.output);
   return data;
@@ -232,8 +236,11 @@ const RegisterCommand command{{
           app.add_option("--record", o->output.record, "Steps whose gradients are written as .npz")
               ->delimiter(',');
           app.add_flag("--json", o->json, "Print each evaluation as a line of JSON");
-          return [o](const Globals& globals) {
+          const auto* workers = app.get_option("--workers");
+          return [o, workers](const Globals& globals) {
             o->settings.threads = globals.threads;
+            o->workers_given = !workers->empty();
+            o->command = globals.command;
             run(*o);
           };
         },

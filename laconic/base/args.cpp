@@ -88,6 +88,14 @@ bool spec_character(char c) {
          std::string_view(":+,=._-").find(c) != std::string_view::npos;
 }
 
+// "'%'", or "the byte 0x1b" of what cannot be shown.
+std::string named(char c) {
+  if (c >= ' ' && c <= '~') return quoted({&c, 1});
+  constexpr const char* kDigits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  return std::string("the byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15];
+}
+
 }  // namespace
 
 std::string join(const std::vector<std::string>& words, std::string_view between) {
@@ -106,8 +114,10 @@ std::vector<StageText> split_chain(std::string_view spec) {
   if (spec.size() > kLongestSpec)
     throw UsageError("a spec of " + std::to_string(spec.size()) + " characters; allowed: up to " +
                      std::to_string(kLongestSpec));
-  if (!std::ranges::all_of(spec, spec_character))
-    throw UsageError("the spec may hold only letters, digits and : + , = . _ -");
+  if (const auto wrong = std::ranges::find_if_not(spec, spec_character); wrong != spec.end())
+    throw UsageError("the spec has " + named(*wrong) + " in place " +
+                     std::to_string(wrong - spec.begin() + 1) +
+                     "; allowed: letters, digits and : + , = . _ -");
   std::vector<StageText> stages;
   for (const auto part : split(spec, '+')) {
     const auto colon = part.find(':');
@@ -130,8 +140,13 @@ Args::Args(std::string_view stage, const std::vector<Parameter>& parameters,
     const auto key = bare ? std::string_view() : part.substr(0, equals);
     const auto value = bare ? part : part.substr(equals + 1);
     bool known = false, placed = false, refused = false;
+    std::string taken;  // a parameter that takes such a value and has one
     for (const auto& parameter : parameters) {
-      if (bare ? values_.contains(parameter.name) : parameter.name != key) continue;
+      if (bare && values_.contains(parameter.name)) {
+        if (taken.empty() && accept(parameter, value)) taken = parameter.name;
+        continue;
+      }
+      if (!bare && parameter.name != key) continue;
       if (refused && !parameter.is_word()) continue;
       known = true;
       if (values_.contains(parameter.name))
@@ -148,7 +163,9 @@ Args::Args(std::string_view stage, const std::vector<Parameter>& parameters,
     if (placed) continue;
     if (!bare && !known)
       throw UsageError(name + ": no parameter " + quoted(key) + "; " + describe(parameters));
-    throw UsageError(name + ": " + quoted(part) + " is not allowed; " + describe(parameters));
+    throw UsageError(name + ": " + quoted(part) + " is not allowed" +
+                     (taken.empty() ? "" : " beside another " + taken) + "; " +
+                     describe(parameters));
   }
   std::string listed;
   for (const auto& parameter : parameters) {

@@ -59,6 +59,27 @@ int write_all(int number, ByteView bytes) {
   return 0;
 }
 
+// What a path names.
+struct Target {
+  bool exists = false;
+  struct stat info {};
+  fs::path name = {};  // of the file itself, where the path is a link
+
+  // Renaming onto /dev/null or a pipe would put a file in its place.
+  bool special() const { return exists && !S_ISREG(info.st_mode); }
+};
+
+Target target_of(const std::string& path) {
+  Target target;
+  target.exists = ::stat(path.c_str(), &target.info) == 0;
+  if (target.exists && S_ISDIR(target.info.st_mode)) refuse_write(path, EISDIR);
+  // Renaming asks for the folder's permission only: a file that may not be written would be
+  // replaced.
+  if (target.exists && ::access(path.c_str(), W_OK) != 0) refuse_write(path, errno);
+  target.name = target.exists && !target.special() ? fs::canonical(path) : fs::path(path);
+  return target;
+}
+
 void write_through(const std::string& path, ByteView bytes) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file.open()) refuse_write(path, errno);
@@ -109,22 +130,23 @@ Buffer read_file(const std::string& path) {
   }
 }
 
-void write_file(const std::string& path, ByteView bytes) {
-  struct stat info {};
-  const bool exists = ::stat(path.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) refuse_write(path, EISDIR);
-  // Renaming onto /dev/null or a pipe would put a file in its place.
-  if (exists && !S_ISREG(info.st_mode)) return write_through(path, bytes);
-  // Renaming asks for the folder's permission only: a file that may not be written would be
-  // replaced.
-  if (exists && ::access(path.c_str(), W_OK) != 0) refuse_write(path, errno);
-
-  const fs::path target = exists ? fs::canonical(path) : fs::path(path);
+void require_writable(const std::string& path) {
+  const Target target = target_of(path);
+  if (target.special()) return;
   fs::path temporary;
-  Descriptor file(open_beside(target, temporary));
+  const Descriptor file(open_beside(target.name, temporary));
   if (!file.open()) refuse_write(path, errno);
-  if (exists) ::fchmod(file.number(), info.st_mode & 07777);
-  const int code = fill_and_rename(file, temporary, target, bytes);
+  ::unlink(temporary.c_str());
+}
+
+void write_file(const std::string& path, ByteView bytes) {
+  const Target target = target_of(path);
+  if (target.special()) return write_through(path, bytes);
+  fs::path temporary;
+  Descriptor file(open_beside(target.name, temporary));
+  if (!file.open()) refuse_write(path, errno);
+  if (target.exists) ::fchmod(file.number(), target.info.st_mode & 07777);
+  const int code = fill_and_rename(file, temporary, target.name, bytes);
   if (code == 0) return;
   ::unlink(temporary.c_str());
   refuse_write(path, code);

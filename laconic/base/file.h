@@ -16,4 +16,8 @@ Buffer read_file(const std::string& path);
 // written straight through. Throws SystemError with path and reason.
 void write_file(const std::string& path, ByteView bytes);
 
+// Throws what write_file would throw now, but for a disk that is full: to be called before work
+// whose result is to be written there. Leaves nothing.
+void require_writable(const std::string& path);
+
 }  // namespace laconic

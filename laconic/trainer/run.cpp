@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "laconic/base/errors.h"
@@ -23,7 +25,8 @@ using nlohmann::json;
 
 // Keys of the settings in a checkpoint; a run goes on with other workers, and with
 // epochs that make as many steps.
-constexpr const char *kWorkers = "workers", *kEpochs = "epochs", *kSteps = "steps";
+constexpr const char *kWorkers = "workers", *kEpochs = "epochs", *kSteps = "steps",
+                     *kRecipe = "recipe";
 
 std::uint64_t steps_of(const Settings& settings, std::uint64_t per_epoch) {
   if (settings.steps > kMostSteps)
@@ -48,7 +51,7 @@ json settings_to_json(const Settings& s, const Data& data, std::uint64_t steps) 
   return {{"data", data.name},
           {"images", data.train.count()},
           {"model", s.model},
-          {"recipe", json::parse(write_recipe(s.recipe))},
+          {kRecipe, json::parse(write_recipe(s.recipe))},
           {kWorkers, s.workers},
           {"batch", s.batch},
           {kEpochs, s.steps > 0 ? 0 : s.epochs},
@@ -80,6 +83,10 @@ void check_records(const Output& output, std::uint64_t steps) {
     throw UsageError("recording gradients needs an output folder");
   if (output.trace && output.folder.empty())
     throw UsageError("a trace of all steps needs an output folder");
+  if (output.checkpoint_every > 0 && output.folder.empty())
+    throw UsageError("checkpoints need an output folder");
+  if (output.resume && output.folder.empty())
+    throw UsageError("there is no run to go on with without an output folder");
   for (const std::uint64_t step : output.record)
     if (step >= steps)
       throw UsageError("step " + std::to_string(step) + " cannot be recorded; allowed: 0 to " +
@@ -97,12 +104,28 @@ std::optional<Checkpoint> earlier(const Output& output) {
   return {};
 }
 
+// A float as it was typed, not as the double next to it; of recipes, which of two it is.
+std::string shown(const json& value, const json& other) {
+  if (value.is_number_float()) {
+    char digits[32];
+    return {digits, std::to_chars(digits, std::end(digits), value.get<float>()).ptr};
+  }
+  const bool named = value.is_object() && other.is_object() && value.contains("name");
+  return named && value["name"] != other.value("name", json()) ? value["name"].dump()
+                                                               : value.dump();
+}
+
 // And only with the settings it was started with, but for the number of workers.
 void require_same(const json& before, const json& settings, const std::string& folder) {
+  const auto require = [&](const std::string& key) {
+    const json was = before.value(key, json()), is = settings.at(key);
+    if (was != is)
+      throw UsageError("the run in '" + folder + "' has " + key + " " + shown(was, is) + ", not " +
+                       shown(is, was));
+  };
+  require(kRecipe);  // which brings other settings
   for (const auto& [key, value] : settings.items())
-    if (key != kWorkers && key != kEpochs && before.value(key, json()) != value)
-      throw UsageError("the run in '" + folder + "' has " + key + " " +
-                       before.value(key, json()).dump() + ", not " + value.dump());
+    if (key != kWorkers && key != kEpochs) require(key);
 }
 
 // File systems that know no such locks are taken as they are.

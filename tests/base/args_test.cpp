@@ -34,7 +34,9 @@ TEST(Spec, WrongArgumentsSayWhatIsAllowed) {
   EXPECT_TRUE(says(refusal("natural:width=8"), "no parameter 'width'"));
   EXPECT_TRUE(says(refusal("natural:bits=7"), "'bits=7' is not allowed"));
   EXPECT_TRUE(says(refusal("natural:bits=8,bits=8"), "given twice"));
-  EXPECT_TRUE(says(refusal("natural:8,9"), "'9' is not allowed"));
+  EXPECT_TRUE(
+      says(refusal("natural:8,9"), "'9' is not allowed beside another bits; allowed: bits"));
+  EXPECT_TRUE(says(refusal("natural:8,banana"), "'banana' is not allowed; allowed: bits"));
   EXPECT_TRUE(says(refusal("identity:3"), "it takes no arguments"));
 }
 
@@ -54,6 +56,9 @@ TEST(Spec, BrokenTextIsRefused) {
     EXPECT_THROW(parse_operator(spec), UsageError) << spec;
   EXPECT_THROW(parse_operator(std::string(100000, 'a')), UsageError);
   EXPECT_THROW(parse_operator(std::string("natural\0", 8)), UsageError);
+  EXPECT_EQ(refusal("topk:1%"),
+            "the spec has '%' in place 7; allowed: letters, digits and : + , = . _ -");
+  EXPECT_TRUE(says(refusal("\xc3\xa9t\xc3\xa9"), "the spec has the byte 0xc3 in place 1"));
 }
 
 const std::vector<Parameter> kNumbers = {{.name = "density",

@@ -1,7 +1,9 @@
 """Tests of `laconic audit`: the bytes of whole models. Run with the program's path in $LACONIC."""
 
 import json
+import re
 import unittest
+from pathlib import Path
 
 import numpy as np
 
@@ -28,6 +30,15 @@ class Audit(CliTest):
                 self.assertLess(report["ratio_without_headers"], ideal)
                 self.assertAlmostEqual(report["ideal"]["ratio"], ideal, delta=0.5)
                 self.assertEqual(report["paper_ratio"], paper)
+
+    def test_readme_has_these_ratios(self):
+        readme = (Path(__file__).parents[2] / "README.md").read_text()
+        rows = re.findall(r"^\| (sbc\d) \| [^|]+ \| (\d+) \| (\d+) \| (\d*) ?\|$", readme, re.MULTILINE)
+        self.assertEqual([name for name, *_ in rows], ["sbc1", "sbc2", "sbc3"])
+        for name, *figures in rows:
+            report = self.audit("--recipe", name)
+            ratios = report["ratio"], report["ideal"]["ratio"], report["paper_ratio"]
+            self.assertEqual(figures, ["" if ratio is None else f"{ratio:.0f}" for ratio in ratios])
 
     def test_sections_add_up(self):
         report = self.audit("--model", "resnet20", "--op", "topk:0.01+natural")

@@ -329,6 +329,13 @@ class Reports(CliTest):
         self.assertIn("bits: 8 + P", self.ok("list", "topk"))
         self.assertIn("recipes", self.ok("list", "natural"))
 
+    def test_list_says_what_it_does_not_know(self):
+        self.fails(2, "list", "recipe", says=["no operator 'recipe', nor anything else", "operators", "recipes"])
+        self.fails(2, "list", "natrual+entropy", says=["no operator 'natrual', nor anything else"])
+        self.fails(2, "list", "choco:0.4", says=["'choco:0.4' is no chain", "laconic list choco"])
+        self.fails(2, "list", "natural+choco", says=["no operator 'choco'"])
+        self.fails(2, "list", "natural:7", says=["natural: '7' is not allowed"])
+
     def test_list_tells_what_a_chain_promises(self):
         report = json.loads(self.ok("list", "topk:0.01+natural", "--count", 5000, "--json"))
         self.assertEqual(report["delta"], 0.01 * 7 / 8)
@@ -428,10 +435,12 @@ class Mistakes(CliTest):
         self.fails(2, "compress", "a.npy", "b.lac", says=["--op", help_of_compress])
         self.fails(2, "compress", "--op", "natural", "a.npy", says=[help_of_compress])
         self.fails(2, "compress", "--op", "natural", "a", "b", "c", says=[help_of_compress])
-        self.fails(2, "compress", "--seed", "x", "--op", "natural", "a", "b", says=["--seed"])
+        self.fails(2, "compress", "--seed", "x", "--op", "natural", "a", "b", says=["--seed: x is not", "whole numbers"])
+        self.fails(2, "bench", "overlap", "--ranks", "x", says=["--ranks: 'x' is not", "whole numbers"])
+        self.fails(2, "bench", "overlap", "--backward", "x", says=["--backward: 'x' is not", "allowed: numbers"])
         self.fails(2, "inspect", "--jsno", "a.lac", says=["--jsno", "see laconic inspect --help"])
         self.fails(2, "bench", says=["see laconic bench --help"])
-        self.fails(2, "compres", says=["no command 'compres'", "known:", "compress"])
+        self.fails(2, "compres", says=["no command 'compres'; known: audit bench compare compress"])
         self.fails(2, "--speed", says=["--speed", "see laconic --help"])
         self.fails(2, "list", "--cpu", "abacus", says=["no instruction set 'abacus'", "scalar"])
         for threads in ["0", "-1", "9999"]:
@@ -454,7 +463,7 @@ class Mistakes(CliTest):
                 self.fails(2, *words.split(), number, says=[words.split()[-1], number, allowed])
 
     def test_what_is_below_no_heading_is_named(self):
-        self.fails(2, "bench", "operator", says=["no command 'bench operator'", "bench operators"])
+        self.fails(2, "bench", "operator", says=["no command 'bench operator'; known: codecs", "operators"])
         self.fails(2, "bench", "operators", "more", says=["more", "see laconic bench operators --help"])
 
     def test_missing_input_is_named(self):

@@ -60,6 +60,8 @@ class BenchTraining(TrainerTest):
     def test_what_is_no_variant_gets_a_sentence(self):
         self.refused(2, "no recipe 'fast'", "bench", "training", "--variant", "fast", *self.FEW)
         self.refused(2, "'speed=high' is not known; allowed: ", "bench", "training", "--variant", "dense speed=high", *self.FEW)
+        self.refused(2, "a variant without a word", "bench", "training", "--variant", "", *self.FEW)
+        self.refused(2, "--seconds -1; allowed: 0 and more", "bench", "training", "--seconds", "-1", *self.FEW)
         self.refused(2, "no guard 'maybe'", "bench", "training", "--variant", "natural guard=maybe", *self.FEW)
 
 
@@ -108,6 +110,7 @@ class Train(TrainerTest):
         page = json.loads(data)
         self.assertEqual((page["kind"], page["recipe"], page["steps"]), ("run", "natural", steps))
         self.assertEqual(page["decisions"][0]["why"], "the recipe's own comes first")
+        self.assertEqual(page["command"], " ".join(["laconic", *train]))
 
     def test_json_lines_on_stdout(self):
         shown = self.ok("train", "--recipe", "dense", "--steps", "4", *SMALL, "--json")
@@ -245,7 +248,11 @@ class Train(TrainerTest):
         )
         self.refused(2, "no train-images", "train", "--data", self.folder, "--recipe", "dense")
         self.refused(2, "no recipe 'natrual'", "train", "--recipe", "natrual")
+        self.refused(2, "no recipe ''", "train", "--recipe", "", "--steps", "2")
         self.refused(2, "no operator 'natrual'", "train", "--op", "natrual", "--steps", "2")
+        for words in ("--resume", "--checkpoint-every 1"):
+            self.refused(2, "output folder", "train", "--steps", "2", *SMALL, *words.split())
+        self.refused(2, "--topology ring without a mixer", "train", "--topology", "ring", "--steps", "2", *SMALL)
         self.refused(2, "learning rate", "train", "--lr", "-1", "--recipe", "dense")
         for steps in ("-1", "0", "99999999999999999999"):
             self.refused(2, f"--steps: Value {steps} not in range 1 to", "train", "--steps", steps, *SMALL)
@@ -282,6 +289,9 @@ class Train(TrainerTest):
         args = ["train", "--recipe", "dense", "--steps", "3", *SMALL, "--out", self.out]
         self.ok(*args)
         self.refused(2, "holds a run already", *args)
+        self.refused(2, "has lr 0.05, not 0.3\n", *args, "--resume", "--lr", "0.3")
+        other = ["--recipe", "topk-natural"]
+        self.refused(2, 'has recipe "dense", not "topk-natural"\n', "train", *args[3:], *other, "--resume")
 
     def test_two_runs_do_not_write_to_one_folder(self):
         args = ["train", "--recipe", "dense", *SMALL, "--evaluate-every", "1000000", "--out", self.out, "--steps"]
@@ -347,6 +357,15 @@ class Compare(TrainerTest):
         report = json.loads(data)
         self.assertEqual([recipe["name"] for recipe in report["recipes"]], ["dense", "natural"])
         self.assertEqual(report["seeds"], [1, 2])
+        self.assertEqual(report["command"].split()[:4], ["laconic", "compare", "--recipes", "dense,natural"])
+        self.assertIn("--steps 6 --model perceptron", report["command"])
+
+    def test_the_table_is_printed_where_the_page_cannot_be(self):
+        words = ["--recipes", "dense", "--steps", "2", *SMALL, "--report", "/dev/full"]
+        result = run("compare", *words)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "laconic: cannot write /dev/full: No space left on device\n")
+        self.assertRegex(result.stdout, r"\ndense +\d+\.\d\d %")
 
     def test_json(self):
         report = json.loads(
@@ -369,6 +388,8 @@ class Compare(TrainerTest):
     def test_mistakes(self):
         self.refused(2, "link 'fast'", "compare", "--link", "fast")
         self.refused(2, "0 seeds", "compare", "--seeds", "0")
+        nowhere = f"{self.folder}/no/report.html"
+        self.refused(1, f"cannot write {nowhere}", "compare", "--report", nowhere, "--steps", "2", *SMALL)
         self.refused(2, "no recipe 'natrual'", "compare", "--recipes", "dense,natrual")
 
 

@@ -138,6 +138,11 @@ class SocketsTrain(unittest.TestCase):
         self.assertEqual([code for code, _, _ in ends], [2] * RANKS, ends)
         self.assertEqual([len(lines_of(stderr)) for _, _, stderr in ends], [1, 0, 0, 0], ends)
 
+    def test_workers_are_the_processes(self):
+        ends = ends_of(start_all("--steps", "2", "--workers", "3"))
+        self.assertEqual([code for code, _, _ in ends], [2] * RANKS, ends)
+        self.assertIn(f"--workers 3, but there are {RANKS} processes; each is a worker", ends[0][2])
+
     def test_a_killed_rank_is_named_by_all(self):
         processes = start_all("--steps", "1000000", "--json", "--out", self.path("run"))
         self.assertTrue(processes[0].stdout.readline())  # all are at work

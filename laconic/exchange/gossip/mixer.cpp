@@ -53,7 +53,8 @@ std::unique_ptr<Mixer> make_mixer(std::string_view spec, MixerSetup setup) {
   const Args args(info.name, info.parameters, stages[0].args);
   if (setup.graph.size() != setup.transport.size())
     throw UsageError("a graph of " + std::to_string(setup.graph.size()) + " ranks for " +
-                     std::to_string(setup.transport.size()));
+                     std::to_string(setup.transport.size()) +
+                     "; allowed: a topology of as many ranks as there are");
   if (info.wants_unbiased)
     require_unbiased(info, setup.plan);
   else if (info.takes_operator)

@@ -201,7 +201,8 @@ TEST(Mixers, MistakesAreNamed) {
     };
     EXPECT_NE(says("dpsdg", "identity", "ring:2").find("no mixer 'dpsdg'; known: choco"),
               std::string::npos);
-    EXPECT_EQ(says("dpsgd", "identity", "ring:2"), "a graph of 2 ranks for 1");
+    EXPECT_EQ(says("dpsgd", "identity", "ring:2"),
+              "a graph of 2 ranks for 1; allowed: a topology of as many ranks as there are");
   }));
   const auto errors = on_ranks(2, [](Transport& transport) {
     const bool first = transport.rank() == 0;

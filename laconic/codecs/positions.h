@@ -1,6 +1,7 @@
 // What the codecs of positions share: widths, gaps, and what they refuse.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <string>
 

@@ -193,9 +193,20 @@ bool Attempt::launch() {
   if (common_.setup.zeros_rest && !info_.plain)
     for (const std::size_t i : flights_[next]->unit->slices) submitted.look(plan_->layout[i]);
   Flight& flight = *flights_[next];
+  keep_what_rests(flight.unit->slices);
   advance(next);
   flight.times.left = flight.state == State::flying ? since_begin_.time() : flight.times.arrived;
   return true;
+}
+
+// Memory commits whole tensors: a slice that rests may have tensors of which others are sent.
+void Attempt::keep_what_rests(Slices slices) {
+  Memory* const memory = exchange().memory();
+  if (!memory || !exchange().lets_rest()) return;
+  for (const std::size_t i : slices) {
+    const Slice& slice = plan_->layout[i];
+    if (submitted.gradient().rests(slice) && submitted.shares_tensors(slice)) memory->rest(slice);
+  }
 }
 
 void Attempt::advance(std::size_t number) {

@@ -106,6 +106,7 @@ class Attempt {
   void measure_gradient();
   bool fly();
   bool launch();
+  void keep_what_rests(Slices slices);
   void advance(std::size_t number);
   bool land();
   bool all_are(State state) const;

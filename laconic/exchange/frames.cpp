@@ -104,18 +104,9 @@ void FrameOut::rest(std::size_t slice) {
   writer_.rest(place.offset, place.count, plan_->operator_of[slice]);
 }
 
-void FrameOut::rest(std::size_t slice, const Floats& x, Memory& memory) {
+void FrameOut::rest(std::size_t slice, Memory& memory) {
   rest(slice);
-  carry_over(plan_->layout[slice], x, memory);
-}
-
-void carry_over(const Slice& slice, const Floats& x, Memory& memory) {
-  const Source source = memory.source(slice, x);
-  float buffer[kBlock];
-  for (std::size_t from = 0; from < source.left.size(); from += kBlock) {
-    const std::size_t count = std::min(kBlock, source.left.size() - from);
-    source.left.store(from, count, source.kept.load(from, count, buffer));
-  }
+  memory.rest(plan_->layout[slice]);
 }
 
 void FrameIn::open(const Leg& leg, int rank, Slices slices, ByteView bytes, Scratch& scratch,

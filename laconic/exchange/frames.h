@@ -37,11 +37,10 @@ class FrameOut {
   std::size_t add(std::size_t slice, const Floats& x, Memory& memory, Scratch& scratch);
   // The same where nothing is remembered between steps.
   std::size_t add(std::size_t slice, const Floats& x, Scratch& scratch);
-  // A slice of which this rank sends nothing and remembers what it has.
+  // A slice of which this rank sends nothing.
   void rest(std::size_t slice);
-  // The same where the step is committed all the same: what is remembered is taken over. x is
-  // zeros.
-  void rest(std::size_t slice, const Floats& x, Memory& memory);
+  // The same where the step is committed all the same: what is remembered is taken over.
+  void rest(std::size_t slice, Memory& memory);
 
   // Returns the payload: the bytes of all sections.
   std::size_t finish() { return writer_.finish(); }
@@ -56,10 +55,6 @@ class FrameOut {
   Decoder own_;
   std::vector<Hint> hints_;  // by slice
 };
-
-// A slice of which nothing is sent in a step that is committed all the same: what is remembered of
-// it is taken over. x is zeros.
-void carry_over(const Slice& slice, const Floats& x, Memory& memory);
 
 // A frame that was opened: checked to its last bit, so that adding it cannot fail. Used again, it
 // allocates nothing.

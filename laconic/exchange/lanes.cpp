@@ -83,8 +83,8 @@ class PlainUnit : public Unit {
     Memory* const owed = exchange_.owed(&slice);
     if (step.gradient.rests(slice)) {
       std::ranges::fill(out, 0.0F);
-      if (!exchange_.lets_rest()) carry_over(slice, gradient, *exchange_.memory());
-      if (owed) carry_over(slice, Floats(std::span<const float>(out)), *owed);
+      if (!exchange_.lets_rest()) exchange_.memory()->rest(slice);
+      if (owed) owed->rest(slice);
       return;
     }
     bool finite = take(step, i, gradient, *exchange_.memory(), out);

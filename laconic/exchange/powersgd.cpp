@@ -142,15 +142,16 @@ class PowerSgd : public Exchange {
    public:
     explicit Whole(PowerSgd& of) : of_(of) {}
     Source source(const Slice& slice, const Floats& gradient) override {
-      if (slice.count > 0) {
-        const std::size_t tensor = of_.owed_.places().tensor_at(slice.offset);
-        std::ranges::copy(of_.right(tensor), of_.next_right(tensor).begin());
-      }
+      keep_start(slice);
       return {.fresh = gradient,
               .kept = of_.owed_.kept(slice),
               .left = of_.owed_.next(slice),
               .b = of_.scale_,
               .c = 1 / of_.scale_};
+    }
+    void rest(const Slice& slice) override {
+      keep_start(slice);
+      of_.owed_.keep(slice);
     }
     void commit(const Tensors&) override {}  // all of this is the exchange's own
     double residual_norm() const override { return 0; }
@@ -158,6 +159,12 @@ class PowerSgd : public Exchange {
     void load(const State&) override {}
 
    private:
+    void keep_start(const Slice& slice) {
+      if (slice.count == 0) return;
+      const std::size_t tensor = of_.owed_.places().tensor_at(slice.offset);
+      std::ranges::copy(of_.right(tensor), of_.next_right(tensor).begin());
+    }
+
     PowerSgd& of_;
   };
 

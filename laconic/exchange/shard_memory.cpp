@@ -41,6 +41,7 @@ class ShardMemory : public Memory {
     return memory_->source(moved(slice), gradient);
   }
   void sent(const Slice& slice, const Sent& sent) override { memory_->sent(moved(slice), sent); }
+  void rest(const Slice& slice) override { memory_->rest(moved(slice)); }
 
   // Owners send something of every tensor that is averaged.
   void commit(const Tensors& tensors) override {

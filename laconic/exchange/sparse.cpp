@@ -130,7 +130,7 @@ class SparseUnit : public Unit {
       const Slice& slice = step.plan.layout[i];
       const Floats gradient = step.gradient.floats(slice);
       if (step.gradient.rests(slice) && (!with_arrived || arrived_frame_.rests(place)))
-        out_.rest(i, gradient, memory_);
+        out_.rest(i, memory_);
       else
         step.sent[i] +=
             out_.add(i, with_arrived ? sum_of(gradient, place) : gradient, memory_, step.scratch);

@@ -111,6 +111,14 @@ std::size_t Submitted::take(std::vector<std::size_t>& completed) {
   return bytes;
 }
 
+bool Submitted::shares_tensors(const Slice& slice) const {
+  bool any = false;
+  gradient_.places().each(slice, [&](std::size_t tensor, std::size_t, std::size_t) {
+    any |= slices_begin_[tensor + 1] - slices_begin_[tensor] > 1;
+  });
+  return any;
+}
+
 void Submitted::written(const Slice& slice) {
   gradient_.places().each(slice, [&](std::size_t tensor, std::size_t, std::size_t) {
     --parts_[part_of_[tensor]].left;

@@ -29,6 +29,8 @@ class Submitted {
   const Gradient& gradient() const { return gradient_; }
   // Before the slice is encoded.
   void look(const Slice& slice) { gradient_.look(slice); }
+  // Whether one of its tensors is in other slices, too.
+  bool shares_tensors(const Slice& slice) const;
   bool all_there() const { return there_ == over_.size(); }
   std::uint32_t schedule() const { return schedule_; }  // a hash of all parts taken, in order
 

@@ -295,7 +295,7 @@ class TwoWayUnit : public Unit {
       const auto x = rest.first(leg.plan.layout[i].count);
       rest = rest.subspan(x.size());
       if (std::ranges::all_of(frames_, [&](const FrameIn& frame) { return frame.rests(place); }))
-        back_out_.rest(i, Floats(x), *exchange_.owed());
+        back_out_.rest(i, *exchange_.owed());
       else
         back_out_.add(i, Floats(x), *exchange_.owed(), step.scratch);
     }

@@ -77,6 +77,11 @@ class Dgc : public Memory {
     });
   }
 
+  void rest(const Slice& slice) override {
+    u_.keep(slice);
+    v_.keep(slice, draws_);
+  }
+
   void commit(const Tensors& tensors) override {
     u_.commit(tensors.sent);
     v_.commit(tensors.sent);

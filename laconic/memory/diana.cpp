@@ -37,6 +37,7 @@ class Diana : public Memory {
   void sent(const Slice& slice, const Sent& sent) override {
     estimates_.sent(slice, sent, rate(slice));
   }
+  void rest(const Slice& slice) override { estimates_.rest(slice); }
 
   bool reshapes() const override { return true; }
   void mean(const Slice& slice, std::size_t from, std::span<float> block) override {

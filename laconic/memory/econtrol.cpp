@@ -56,6 +56,10 @@ class EControl : public Memory {
     }
     estimates_.sent(slice, sent);
   }
+  void rest(const Slice& slice) override {
+    e_.keep(slice);
+    estimates_.rest(slice);
+  }
 
   bool reshapes() const override { return true; }
   void mean(const Slice& slice, std::size_t from, std::span<float> block) override {

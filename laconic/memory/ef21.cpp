@@ -42,6 +42,7 @@ class Ef21 : public Memory {
     owed_squared() += kernels::sum_of_squares(left_.view());
     estimates_.sent(slice, sent);
   }
+  void rest(const Slice& slice) override { estimates_.rest(slice); }
 
   bool reshapes() const override { return true; }
   void mean(const Slice& slice, std::size_t from, std::span<float> block) override {
@@ -90,6 +91,10 @@ class Ef21Sgdm : public Ef21 {
     Source source = Ef21::source(slice, v_.next(slice));
     source.a = scale_;
     return source;
+  }
+  void rest(const Slice& slice) override {
+    Ef21::rest(slice);
+    v_.keep(slice);
   }
 
   void commit(const Tensors& tensors) override {

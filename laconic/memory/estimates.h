@@ -33,6 +33,8 @@ class Estimates {
     for (std::size_t i = 0; i < block.size(); ++i) block[i] = scale_ * (old[i] + block[i] / scale_);
   }
 
+  void rest(const Slice& slice) { h_.keep(slice); }
+
   void commit(const Tensors& tensors) {
     h_.commit(tensors.sent);
     mean_.commit(tensors.averaged);

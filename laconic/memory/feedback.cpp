@@ -96,6 +96,7 @@ class Feedback : public Memory {
   void sent(const Slice& slice, const Sent& sent) override {
     if (masking_) mask_.sent(slice, sent);
   }
+  void rest(const Slice& slice) override { residual_.keep(slice, draws_); }
 
   void commit(const Tensors& tensors) override {
     residual_.commit(tensors.sent);

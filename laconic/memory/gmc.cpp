@@ -45,6 +45,18 @@ class Gmc : public Memory {
             .c = 1 / info_.scale};
   }
 
+  // A tensor that has never been sent starts with this step.
+  void rest(const Slice& slice) override {
+    residual_.keep(slice);
+    previous_.keep(slice);
+    previous_.places().each(slice, [&](std::size_t tensor, std::size_t from, std::size_t count) {
+      if (started_[tensor]) return;
+      const std::size_t offset = previous_.places().begin(tensor) + from;
+      previous_.next({.name = {}, .offset = offset, .count = count})
+          .store(0, count, parameters(tensor) + from);
+    });
+  }
+
   void commit(const Tensors& tensors) override {
     residual_.commit(tensors.sent);
     previous_.commit(tensors.sent);

@@ -94,6 +94,9 @@ class Memory {
   virtual Source source(const Slice& slice, const Floats& gradient) = 0;
   // After encoding: what the receivers will decode of it.
   virtual void sent(const Slice& /*slice*/, const Sent& /*sent*/) {}
+  // Instead of both: of this slice nothing was sent, and all that is remembered of it stays, though
+  // something of its tensors may be sent in others.
+  virtual void rest(const Slice& slice) = 0;
   // Turns a block of the mean of what all ranks sent into one of the mean gradient.
   virtual void mean(const Slice& /*slice*/, std::size_t /*from*/, std::span<float> /*block*/) {}
   virtual bool reshapes() const { return false; }  // whether it does that

@@ -8,6 +8,7 @@ class None : public Memory {
  public:
   Source source(const Slice&, const Floats& gradient) override { return {.fresh = gradient}; }
   void commit(const Tensors&) override {}
+  void rest(const Slice&) override {}
   double residual_norm() const override { return 0; }
   State save() const override { return {}; }
   void load(const State& state) override { expect_state(state, {}, {}); }

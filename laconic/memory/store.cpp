@@ -51,6 +51,15 @@ Floats Store::next(const Slice& slice, Key own) {
   return Floats(fresh_.values.reset(slice.count));
 }
 
+void Store::keep(const Slice& slice, Key own) {
+  const Floats from = kept(slice), to = next(slice, own);
+  float buffer[kBlock];
+  for (std::size_t at = 0; at < slice.count; at += kBlock) {
+    const std::size_t count = std::min(kBlock, slice.count - at);
+    to.store(at, count, from.load(at, count, buffer));
+  }
+}
+
 void Store::round_fresh() {
   const Slice slice{.name = {}, .offset = fresh_.offset, .count = fresh_.values.size()};
   std::span<const float> values = fresh_.values.view();

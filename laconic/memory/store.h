@@ -37,6 +37,8 @@ class Store {
   // again. Rounding draws from `own`: a key of this step, as StepInfo::draws.
   Floats kept(const Slice& slice) { return floats(slice, 0, kept_pieces_); }
   Floats next(const Slice& slice, Key own = Key());
+  // The next values of a slice are those that are kept.
+  void keep(const Slice& slice, Key own = Key());
 
   // The next values of these tensors become those that are kept.
   void commit(std::span<const std::size_t> tensors);

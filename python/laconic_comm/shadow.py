@@ -104,9 +104,10 @@ def report(
         train = step or _plain_step(model, loss, optimizer)
         told = (lambda: _rate(optimizer), lambda: float(scaler.get_scale()) if scaler is not None else 1.0)
         with _Gradients(model) as gradients, contextlib.ExitStack() as stack:
-            shadows = [_Shadow(end, text, gradients, options) for text in ["dense", *given]]
-            for shadow in shadows:
-                stack.callback(shadow.method.close)
+            shadows: list[_Shadow] = []
+            for text in ["dense", *given]:
+                shadows.append(_Shadow(end, text, gradients, options))
+                stack.callback(shadows[-1].method.close)
             whole, computing = _follow(_repeated(loader, steps), train, gradients, shadows, told)
             rows = [shadow.row(whole, most) for shadow in shadows]
         computing = most(computing / steps)

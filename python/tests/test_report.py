@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 
 import pytest
 import torch
@@ -159,6 +160,22 @@ def test_wrong_arguments_are_named(run):
         assert len(words) == len(told)
         for word, sentence in zip(words, told):
             assert word in sentence
+
+
+def refused_late(rank, size):
+    model = wrapped()
+    lc.report(model, data(rank), STEPS, link=LINK, out=None, transport=TRANSPORT)
+    before = len(os.listdir("/proc/self/task"))
+    for _ in range(3):
+        with pytest.raises(lc.UsageError, match="diverges"):
+            lc.report(model, data(rank), STEPS, recipes=["natural", {"name": "x", "op": "qsgd:1", "memory": "feedback"}], link=LINK, out=None,
+                      transport=TRANSPORT)  # fmt: skip
+    return len(os.listdir("/proc/self/task")) - before
+
+
+def test_a_recipe_that_is_refused_leaves_nothing_of_the_others(run):
+    for left in run(refused_late, 2):
+        assert left <= 0
 
 
 def test_links_are_read_as_the_program_reads_them():

@@ -66,7 +66,6 @@ DitherShares shares_of(int shape, int scale) {
       result[bin].begin[i] = static_cast<std::uint16_t>(begin);
       begin += shares[i];
     }
-    result[bin].begin[kDitherSymbols] = kShares;
   }
   return result;
 }

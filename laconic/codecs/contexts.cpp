@@ -10,6 +10,10 @@ namespace {
 
 using kernels::kLeastState;
 
+// x * ceil(2^46 / share) >> 46 is x / share for x < share * 2^17 and share <= 2^14: what rounding
+// adds is below 2^-15, and the product is below 2^64.
+constexpr unsigned kInverseBits = 46;
+
 // How many of the eight begins are at most `slot`, minus one: the symbol. All four of a word are
 // compared at once: no begin and no slot has the top bit of 16.
 std::uint32_t symbol_at(const ContextShares& shares, std::uint32_t slot) {
@@ -26,8 +30,12 @@ std::uint32_t symbol_at(const ContextShares& shares, std::uint32_t slot) {
 }  // namespace
 
 void ContextEncoder::set(std::size_t context, const ContextShares& shares) {
-  for (std::size_t i = 0; i < kContextSymbols; ++i)
-    codes_[context * kContextSymbols + i] = shares.share(i) << 16 | shares.begin[i];
+  for (std::size_t i = 0; i < kContextSymbols; ++i) {
+    const std::uint32_t share = shares.share(i);
+    codes_[context * kContextSymbols + i] = share << 16 | shares.begin[i];
+    if (share > 0)
+      inverses_[context * kContextSymbols + i] = ((1ULL << kInverseBits) + share - 1) / share;
+  }
 }
 
 ByteView ContextEncoder::encode(std::span<const std::uint16_t> symbols,
@@ -44,12 +52,19 @@ ByteView ContextEncoder::encode(std::span<const std::uint16_t> symbols,
     const std::uint32_t gives = x >> (31 - kShareBits) >= share ? 16 : 0;
     to -= gives / 8;
     x >>= gives;
-    x += (code & 0xffff) + x / share * (kShares - share);
+    const std::uint64_t whole = x * inverses_[symbol] >> kInverseBits;  // x / share
+    x += (code & 0xffff) + static_cast<std::uint32_t>(whole) * (kShares - share);
   };
   std::size_t i = symbols.size();
   for (; i % used != 0; --i) put(states[(i - 1) % used], symbols[i - 1]);
   if (used > 4) i = kernels::put_symbols({states, used}, symbols.first(i), codes_, to);
-  for (; i > 0; --i) put(states[(i - 1) % used], symbols[i - 1]);
+  for (; i > 0; i -= 4) {
+    std::uint32_t* four = states + (i - 4) % used;
+    put(four[3], symbols[i - 1]);
+    put(four[2], symbols[i - 2]);
+    put(four[1], symbols[i - 3]);
+    put(four[0], symbols[i - 4]);
+  }
   for (std::size_t state = used; state-- > 0;) {
     to -= sizeof states[state];
     store(to, states[state]);

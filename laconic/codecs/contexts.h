@@ -38,6 +38,7 @@ class ContextEncoder {
 
  private:
   alignas(64) ContextCode codes_[256 * kContextSymbols];
+  std::uint64_t inverses_[256 * kContextSymbols];  // 2^46 / share, rounded up
 };
 
 // Reads symbols stretch by stretch, each of a multiple of 32 entries but for the last.

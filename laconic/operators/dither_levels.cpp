@@ -113,7 +113,7 @@ Quantised quantise(std::span<const float> x, const PlaneSpans& planes, StageScra
 void write_apart(const Quantised& quantised, kernels::LevelView levels, Buffer& out) {
   BitWriter bits(out);
   each_bit(quantised.apart, [&](std::size_t i) {
-    put_apart(levels[i], dither_low(quantised.symbols[i] / kCells), bits);
+    put_apart(levels[i], kernels::dither_low(quantised.symbols[i] / kCells), bits);
   });
   bits.finish();
 }
@@ -166,7 +166,8 @@ void read_apart(ByteView bytes, std::span<const std::uint64_t> apart, const Dith
   BitReader bits(bytes);
   each_bit(apart, [&](std::size_t i) {
     const std::int32_t symbol = levels.small[i] - kernels::kLeastSymbol;
-    levels.set(i, get_apart(symbol, steps.low[section.scale_of(i)], bits));
+    const std::uint32_t cls = steps.code[section.scale_of(i)] / kDitherBins;
+    levels.set(i, get_apart(symbol, kernels::dither_low(cls), bits));
   });
   bits.expect_end();
 }

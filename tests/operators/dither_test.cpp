@@ -200,7 +200,7 @@ Plain plain_dither(std::span<const float> x, const kernels::DitherSteps& steps,
     const auto high = static_cast<std::int32_t>(
         std::clamp(std::floor(x[i] * steps.inverse[k] + (u + 0.5F)), -0x1p30F, 0x1p30F));
     const std::int32_t level = m < 0 ? -high : high;
-    const std::uint32_t low = steps.low[k];
+    const std::uint32_t cls = steps.code[k] / 8, low = cls < 16 ? 0 : (cls - 14) / 2;
     const std::int32_t above = (level + (low > 0 ? 1 << (low - 1) : 0)) >> low;
     const int symbol = above < -2 || above > 4 ? 7 : above + 2;
     const auto bin =
@@ -221,7 +221,6 @@ TEST(DitherKernels, AreThePlainLoops) {
     steps.step[k] = std::exp2(-static_cast<float>(k) / 4);
     steps.inverse[k] = 1 / steps.step[k];
     steps.code[k] = static_cast<std::uint32_t>(k % 31 + 1) * 8;
-    steps.low[k] = k % 31 + 1 < 16 ? 0 : static_cast<std::uint32_t>(k % 31 + 1 - 14) / 2;
   }
   const Key own = Key(5).fork(3);
   for (const bool by_group : {false, true})

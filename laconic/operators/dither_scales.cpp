@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "laconic/kernels/columns.h"
 #include "laconic/kernels/reduce.h"
 
 namespace laconic {
@@ -37,16 +38,13 @@ void sum_rows(std::span<const float> x, const DitherShape& shape, std::span<doub
 // Sums of squares, each from top to bottom; threads take columns.
 void sum_columns(std::span<const float> x, const DitherShape& shape, std::span<double> sums,
                  Pool& pool) {
-  constexpr std::size_t kStripe = 512;
+  constexpr std::size_t kStripe = 1024;
   pool.each((shape.cols + kStripe - 1) / kStripe, [&](std::size_t stripe, unsigned) {
     const std::size_t first = stripe * kStripe, count = std::min(kStripe, shape.cols - first);
     double* to = sums.data() + first;
     std::fill_n(to, count, 0.0);
-    for (std::size_t row = 0; row < shape.rows(); ++row) {
-      const float* from = x.data() + row * shape.cols + first;
-      for (std::size_t i = 0; i < count; ++i)
-        to[i] += static_cast<double>(from[i]) * static_cast<double>(from[i]);
-    }
+    for (std::size_t row = 0; row < shape.rows(); ++row)
+      kernels::add_squares(x.subspan(row * shape.cols + first, count), to);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "laconic/kernels/columns.h"
 #include "laconic/kernels/dither_apart.h"
 #include "laconic/kernels/reduce.h"
 #include "tests/operators/claims.h"
@@ -292,6 +293,18 @@ TEST(DitherKernels, SumSquaresOfGroups) {
                                    (lanes[1] + lanes[5] + (lanes[3] + lanes[7])))
             << group;
       }
+    });
+  }
+}
+
+TEST(DitherKernels, AddSquaresOfColumns) {
+  for (const std::size_t count : {1, 63, 64, 65, 200, 4096}) {
+    const auto x = gaussian(count, 1, count);
+    on_every_cpu([&](const std::string&) {
+      std::vector<double> sums(count, 0.25);
+      kernels::add_squares(x, sums.data());
+      for (std::size_t i = 0; i < count; ++i)
+        EXPECT_EQ(sums[i], 0.25 + static_cast<double>(x[i]) * static_cast<double>(x[i])) << i;
     });
   }
 }

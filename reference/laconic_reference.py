@@ -1,4 +1,4 @@
-"""Reads Laconic frames of data version 2 in plain Python, written from docs/frame.md only.
+"""Reads Laconic frames of data version 3 in plain Python, written from docs/frame.md only.
 
 Names are those of the page, and so is the order: words, head, table and foot, sections, selectors,
 codes of positions, bucket, quantisers, the coders levels and entropy. Specs follow what they name.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count, islice
 
-DATA_VERSION = 2
+DATA_VERSION = 3
 DTYPES = ("float32", "float16", "float64", "bfloat16")
 STATES = ("coded", "not finite", "rests")
 MOST = 64  # operators, dimensions
@@ -858,7 +858,7 @@ def hadamard(x):
 
 ROW = 64  # entries that share a scale where there is no matrix
 DEAD = 63  # the scale of a row or column that is not sent
-PART = 1 << 17  # entries whose symbols are coded together
+PART = 1 << 19  # entries whose symbols are coded together
 SHARES = 1 << 14
 LEAST_STATE = 1 << 15
 ROOT = (1.0, float.fromhex("0x1.306fe0a31b715p0"), float.fromhex("0x1.6a09e667f3bcdp0"),
@@ -988,21 +988,22 @@ def squared(x):
 
 def read_symbols(data, contexts):
     """A symbol for each context, which is a list of begins, or None where it can only be 2."""
-    states = [int.from_bytes(data.take(4), "little") for _ in range(4)]
+    many = 4 if len(contexts) < 2**16 else 16 if len(contexts) < 2**18 else 32
+    states = [int.from_bytes(data.take(4), "little") for _ in range(many)]
     require(all(LEAST_STATE <= x < 2**31 for x in states), "dither: a state that cannot be")
     symbols = []
     for i, begins in enumerate(contexts):
         if begins is None:
             symbols.append(2)
             continue
-        x, slot = divmod(states[i % 4], SHARES)
+        x, slot = divmod(states[i % many], SHARES)
         symbol = max(s for s in range(8) if begins[s] <= slot)
         x = (begins[symbol + 1] - begins[symbol]) * x + slot - begins[symbol]
         if x < LEAST_STATE:
             x = x << 16 | int.from_bytes(data.take(2), "little")
-        states[i % 4] = x
+        states[i % many] = x
         symbols.append(symbol)
-    require(states == [LEAST_STATE] * 4, "dither: symbols do not end where they should")
+    require(states == [LEAST_STATE] * many, "dither: symbols do not end where they should")
     data.end()
     return symbols
 

@@ -128,7 +128,7 @@ def table_of(*rows):
 def head(operators=("identity",), extents=(3,), **changes):
     parts = dict(
         magic=b"LAC",
-        version=b"\2",
+        version=b"\3",
         extensions=varint(0),
         operators=varint(len(operators)) + b"".join(map(text, operators)),
         seed=struct.pack("<Q", 2**63 + 5),
@@ -457,7 +457,7 @@ class Head(ReaderTest):
     def test_refusals(self):
         self.refuses(frame_of_three(magic=b"LAD"), "LAC")
         self.refuses(frame_of_three(version=b"\0"), "data version 0")
-        self.refuses(frame_of_three(version=b"\1"), "data version 1; this reader knows 2")
+        self.refuses(frame_of_three(version=b"\2"), "data version 2; this reader knows 3")
         self.refuses(frame_of_three(extensions=varint(1) + varint(7) + text("a")), "extension 7")
         self.refuses(frame_of_three(extensions=varint(1) + varint(2) + varint(999)), "999 bytes")
         self.refuses(frame_of_three(extensions=varint(2**64 - 1)), "extension 1")
@@ -1081,6 +1081,34 @@ class Bucket(ReaderTest):
         self.section_decodes(
             "topk:0.5,varint+bucket:8+sign", 18, section, [-1] + [1] * 7 + [-2] + [0] * 9
         )
+
+
+class Dither(unittest.TestCase):
+    """Symbols of `dither`: how many states there are, and that they are read in turn."""
+
+    BEGINS = [0, 1, 100, 7000, 16380, 16381, 16382, 16383, 16384]
+
+    def written(self, symbols, many):
+        states, words = [2**15] * many, []
+        for i in reversed(range(len(symbols))):
+            begin = self.BEGINS[symbols[i]]
+            share = self.BEGINS[symbols[i] + 1] - begin
+            x = states[i % many]
+            if x >= share << 17:
+                words.append(x % 2**16)
+                x >>= 16
+            states[i % many] = (x // share << 14) + x % share + begin
+        return struct.pack(f"<{many}I{len(words)}H", *states, *reversed(words))
+
+    def test_states(self):
+        for count, many in (10, 4), (65535, 4), (65536, 16), (262143, 16), (262144, 32):
+            symbols = [2 + (i * i >> 4) % 3 % 2 for i in range(count)]
+            symbols[7] = 7
+            data = laconic.Reader(self.written(symbols, many), "symbols")
+            self.assertEqual(laconic.read_symbols(data, [self.BEGINS] * count), symbols)
+        few = laconic.Reader(self.written([2] * 65536, 4), "symbols")
+        with self.assertRaises(laconic.FrameError):
+            laconic.read_symbols(few, [self.BEGINS] * 65536)
 
 
 class Scales(ReaderTest):

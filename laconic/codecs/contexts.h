@@ -1,64 +1,51 @@
 // Symbols of 3 bits in contexts that both ends know beforehand: a range variant of asymmetric
-// numeral systems (Duda, arXiv 1311.2540, section 3), four states side by side. A symbol takes
+// numeral systems (Duda, arXiv 1311.2540, section 3), several states side by side. A symbol takes
 // what its probability in its context is worth, down to a ten-thousandth of a bit; Huffman codes,
 // at one bit at least, cannot.
 //
-// The coded form of n symbols, in order: four states of 32 bits and then words of 16 bits.
-// Symbol i belongs to state i % 4. A reader takes it off state x: slot = x mod 2^14 lies in the
-// symbol's share of 0..2^14 in its context, x becomes share * (x >> 14) + slot - the share's
-// begin, and if that is below 2^15, x << 16 | the next word. After the last symbol all states are
-// 2^15 and no word is left.
+// The coded form of n symbols, in order: S states of 32 bits and then words of 16 bits. A state
+// takes three bytes more than it is worth: S is 4 below 2^16 symbols, from there on 16 and from
+// 2^18 on 32, which vectors take together (kernels/states.h). Symbol i belongs to state i % S. A
+// reader takes it off state x: slot = x mod 2^14 lies in the symbol's share of 0..2^14 in its
+// context, x becomes share * (x >> 14) + slot - the share's begin, and if that is below 2^15, x <<
+// 16 | the next word. After the last symbol all states are 2^15 and no word is left.
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "laconic/base/bytes.h"
+#include "laconic/kernels/states.h"
 
 namespace laconic {
 
-inline constexpr unsigned kShareBits = 14;
-inline constexpr std::uint32_t kShares = 1U << kShareBits;
-inline constexpr std::size_t kContextSymbols = 8;
+// States that so many symbols have.
+constexpr std::size_t context_states(std::size_t count) {
+  return count < 1U << 16 ? 4 : count < 1U << 18 ? 16 : 32;
+}
 
-// Where the share of each symbol in 0..kShares begins, ascending from 0, and where the last ends.
-struct ContextShares {
-  alignas(32) std::uint16_t begin[kContextSymbols + 1];
-
-  std::uint32_t share(std::size_t symbol) const {
-    return static_cast<std::uint32_t>(begin[symbol + 1] - begin[symbol]);
-  }
-};
-
-// What encoding needs of shares, so that it need not divide.
 class ContextEncoder {
  public:
   // Shares of the context with this number, below 256. Only symbols that have some are encoded.
   void set(std::size_t context, const ContextShares& shares);
 
   // Bytes that encode may write while it works.
-  static constexpr std::size_t room(std::size_t count) { return 2 * count + 16; }
+  static constexpr std::size_t room(std::size_t count) {
+    return 2 * count + 4 * kernels::kMostStates + kernels::kStepBytes;
+  }
 
-  // Writes `symbols`, context * kContextSymbols + symbol each, at the end of `room`, and returns
-  // where.
+  // Writes `symbols`, context * kContextSymbols + symbol each, into `room`, and returns where.
   ByteView encode(std::span<const std::uint16_t> symbols, std::span<std::uint8_t> room) const;
 
  private:
-  struct Symbol {
-    std::uint32_t most;     // states below take it without giving off a word
-    std::uint32_t inverse;  // x / share = x * inverse >> 32 >> shift for x < 2^31
-    std::uint32_t begin;
-    std::uint16_t others;  // kShares - share
-    std::uint16_t shift;
-  };
-  Symbol symbols_[256 * kContextSymbols];
+  alignas(64) ContextCode codes_[256 * kContextSymbols];
+  std::uint64_t inverses_[256 * kContextSymbols];  // 2^46 / share, rounded up
 };
 
-// Reads symbols stretch by stretch, each of a multiple of four entries but for the last.
+// Reads symbols stretch by stretch, each of a multiple of 32 entries but for the last.
 class ContextReader {
  public:
-  // Throws DataError when there are not even the states.
-  explicit ContextReader(ByteView coded);
+  // Of `count` symbols in all. Throws DataError when there are not even the states.
+  ContextReader(ByteView coded, std::size_t count);
 
   // Throws DataError when words are missing.
   void read(std::span<const std::uint8_t> contexts, std::span<const ContextShares, 256> shares,
@@ -68,7 +55,8 @@ class ContextReader {
   void expect_end() const;
 
  private:
-  std::uint32_t states_[4];
+  std::size_t used_;  // states
+  std::uint32_t states_[kernels::kMostStates];
   const std::uint8_t *at_, *end_;
 };
 

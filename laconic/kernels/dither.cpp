@@ -37,16 +37,20 @@ class OfGroup {
  public:
   HWY_INLINE OfGroup(const DitherSteps& steps, const std::uint8_t* scales)
       : steps_(steps), scales_(scales) {}
-  HWY_INLINE void move(std::size_t i) { scale_ = scales_[i / kGroup]; }
+  HWY_INLINE void move(std::size_t i) {
+    scale_ = scales_[i / kGroup];
+    low_ = dither_low(steps_.code[scale_] / kDitherBins);
+  }
   HWY_INLINE Values step(std::size_t) const { return set(steps_.step[scale_]); }
   HWY_INLINE Values inverse(std::size_t) const { return set(steps_.inverse[scale_]); }
   HWY_INLINE Word code(std::size_t) const { return hn::Set(U32(), steps_.code[scale_]); }
-  HWY_INLINE Word low(std::size_t) const { return hn::Set(U32(), steps_.low[scale_]); }
+  HWY_INLINE Word low(Word) const { return hn::Set(U32(), low_); }
 
  private:
   const DitherSteps& steps_;
   const std::uint8_t* scales_;
   std::size_t scale_ = 0;
+  std::uint32_t low_ = 0;
 };
 class OfEach {
  public:
@@ -62,7 +66,11 @@ class OfEach {
   HWY_INLINE Word code(std::size_t i) const {
     return hn::GatherIndex(U32(), steps_.code, scales(i));
   }
-  HWY_INLINE Word low(std::size_t i) const { return hn::GatherIndex(U32(), steps_.low, scales(i)); }
+  HWY_INLINE Word low(Word code) const {  // as dither_low
+    const Word above = hn::ShiftRight<1>(hn::Sub(hn::ShiftRight<3>(code), hn::Set(U32(), 14)));
+    const auto has = hn::Gt(hn::BitCast(I32(), code), hn::Set(I32(), 16 * kDitherBins - 1));
+    return hn::IfThenElseZero(hn::RebindMask(U32(), has), above);
+  }
 
  private:
   HWY_INLINE Ints scales(std::size_t i) const {
@@ -93,13 +101,12 @@ HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_
   for (std::size_t i = 0; i < count; i += lanes) {
     if (i % kGroup == 0) of.move(i);
     const Dither u = dither_of(draws.next());
-    const Word low = of.low(i);
+    const Word code = of.code(i), low = of.low(code);
     const Values offset = hn::BitCast(df, hn::Or(hn::BitCast(d, as_float(u.magnitude)), u.sign));
     const Values y = hn::Mul(hn::LoadU(df, x + i), of.inverse(i));
     const Values moved = hn::Add(y, hn::Add(offset, set(0.5F)));
     const Values level = hn::Min(hn::Max(hn::Floor(moved), set(-kMostLevel)), set(kMostLevel));
     // Where nothing is sent y is 0, and the largest |u| plus 1/2 is rounded to 1.
-    const Word code = of.code(i);
     const Ints mirrored = hn::IfThenZeroElse(
         hn::Eq(hn::BitCast(di, code), hn::Zero(di)),
         hn::ConvertTo(di, hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign))));
@@ -137,7 +144,7 @@ HWY_INLINE void contexts_by(std::size_t count, Of of, std::uint32_t first, Key k
   for (std::size_t i = 0; i < count; i += lanes) {
     if (i % kGroup == 0) of.move(i);
     const Dither u = dither_of(draws.next());
-    const Word context = context_of(of.code(i), of.low(i), u.magnitude);
+    const Word code = of.code(i), context = context_of(code, of.low(code), u.magnitude);
     hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), context)), Bytes(), contexts + i);
   }
 }

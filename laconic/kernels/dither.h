@@ -19,12 +19,14 @@ inline constexpr std::size_t kDitherBins = 8;      // of |u|
 inline constexpr std::size_t kDitherSymbols = 8;
 inline constexpr std::int32_t kLeastSymbol = -2;  // what symbol 0 stands for; the last: all others
 
-// What belongs to each scale. Of a level, `low[i]` lowest bits go apart; what is left is a symbol.
+// Of levels of a class, so many lowest bits go apart; what is left is a symbol.
+constexpr std::uint32_t dither_low(std::uint32_t cls) { return cls < 16 ? 0 : (cls - 14) / 2; }
+
+// What belongs to each scale.
 struct DitherSteps {
   float step[kDitherScales];          // 0: entries are 0 and not sent
   float inverse[kDitherScales];       // 1 / step; 0: the same
   std::uint32_t code[kDitherScales];  // class * kDitherBins; 0: not sent
-  std::uint32_t low[kDitherScales];   // at most 20
 };
 
 // Which scale an entry has: scales[i], or scales[i / 64].

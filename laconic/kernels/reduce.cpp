@@ -47,6 +47,26 @@ void add_squares_run(const float* x, std::size_t count, double* lanes) {
   });
 }
 
+void squares_of_groups_run(const float* x, std::size_t count, double* sums) {
+  const hn::CappedTag<double, 8> d;
+  const hn::Rebind<float, decltype(d)> df;
+  for (std::size_t from = 0; from < count; from += kGroup) {
+    double lanes[8];
+    fetch_ahead(x + from + kReadAhead);
+    for (std::size_t lane = 0; lane < 8; lane += hn::Lanes(d)) {
+      auto sum = hn::Zero(d);
+      for (std::size_t i = from + lane; i < from + kGroup; i += 8) {
+        const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
+        sum = hn::Add(sum, hn::Mul(v, v));
+      }
+      hn::StoreU(sum, d, lanes + lane);
+    }
+    for (std::size_t half = 4; half > 0; half /= 2)
+      for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    sums[from / kGroup] = lanes[0];
+  }
+}
+
 void add_magnitudes_run(const float* x, std::size_t count, double* lanes) {
   add_in_lanes(x, count, lanes,
                [](auto v) HWY_ATTR { return hn::PromoteTo(Summand(), hn::Abs(v)); });
@@ -85,6 +105,7 @@ namespace {
 HWY_EXPORT(largest_magnitude_run);
 HWY_EXPORT(largest_byte_run);
 HWY_EXPORT(add_squares_run);
+HWY_EXPORT(squares_of_groups_run);
 HWY_EXPORT(add_magnitudes_run);
 HWY_EXPORT(measure_run);
 
@@ -116,6 +137,15 @@ double sum_of_squares(std::span<const float> x) {
   return sum_in_blocks(x, [](const float* x, std::size_t count, double* lanes) {
     HWY_DYNAMIC_DISPATCH(add_squares_run)(x, count, lanes);
   });
+}
+
+void squares_of_groups(std::span<const float> x, double* sums) {
+  in_groups(
+      x.size(),
+      [&](std::size_t from, std::size_t count, const float* x) {
+        HWY_DYNAMIC_DISPATCH(squares_of_groups_run)(x, count, sums + from / kGroup);
+      },
+      In<float>{x.data()});
 }
 
 double sum_of_magnitudes(std::span<const float> x) {

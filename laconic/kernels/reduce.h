@@ -22,7 +22,11 @@ std::uint8_t largest_byte(ByteView bytes);
 // in index order.
 double sum_of_squares(std::span<const float> x);
 
-// Sum of |x[i]|, in the same way.
+// The same of every 64 entries, of which the last may be fewer, in 8 lanes: their sums are added
+// by halves. Inf or NaN where an entry is.
+void squares_of_groups(std::span<const float> x, double* sums);
+
+// Sum of |x[i]|, in the same way as all squares.
 double sum_of_magnitudes(std::span<const float> x);
 
 // What is known of some entries, as far as somebody asked for it.

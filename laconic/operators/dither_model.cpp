@@ -66,14 +66,13 @@ DitherShares shares_of(int shape, int scale) {
       result[bin].begin[i] = static_cast<std::uint16_t>(begin);
       begin += shares[i];
     }
-    result[bin].begin[kDitherSymbols] = kShares;
   }
   return result;
 }
 
 int shape_of(std::uint8_t law) { return law >> 5; }
 int scale_of(std::size_t cls, int i) {
-  const int low = static_cast<int>(dither_low(cls));
+  const int low = static_cast<int>(kernels::dither_low(static_cast<std::uint32_t>(cls)));
   return 2 * (static_cast<int>(cls) - 14 - 2 * low) + i - 16;
 }
 

@@ -21,11 +21,6 @@ using DitherShares = std::array<ContextShares, kernels::kDitherBins>;
 // apart, in units of 2^low steps.
 DitherShares dither_shares(std::size_t cls, std::uint8_t law);
 
-// The lowest bits of levels that go apart.
-constexpr unsigned dither_low(std::size_t cls) {
-  return cls < 16 ? 0 : static_cast<unsigned>(cls - 14) / 2;
-}
-
 // The class of entries whose variance is so many squared steps.
 std::size_t dither_class(double ratio);
 

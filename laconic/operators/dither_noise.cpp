@@ -59,7 +59,6 @@ kernels::DitherSteps dither_steps(const Loudness& loudness) {
     steps.step[k] = step;
     steps.inverse[k] = 1 / step;
     steps.code[k] = static_cast<std::uint32_t>(cls * kernels::kDitherBins);
-    steps.low[k] = dither_low(cls);
   }
   return steps;
 }

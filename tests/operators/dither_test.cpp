@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "laconic/kernels/columns.h"
+#include "laconic/kernels/dither_apart.h"
+#include "laconic/kernels/reduce.h"
 #include "tests/operators/claims.h"
 #include "tests/recorded.h"
 
@@ -198,7 +201,7 @@ Plain plain_dither(std::span<const float> x, const kernels::DitherSteps& steps,
     const auto high = static_cast<std::int32_t>(
         std::clamp(std::floor(x[i] * steps.inverse[k] + (u + 0.5F)), -0x1p30F, 0x1p30F));
     const std::int32_t level = m < 0 ? -high : high;
-    const std::uint32_t low = steps.low[k];
+    const std::uint32_t cls = steps.code[k] / 8, low = cls < 16 ? 0 : (cls - 14) / 2;
     const std::int32_t above = (level + (low > 0 ? 1 << (low - 1) : 0)) >> low;
     const int symbol = above < -2 || above > 4 ? 7 : above + 2;
     const auto bin =
@@ -219,7 +222,6 @@ TEST(DitherKernels, AreThePlainLoops) {
     steps.step[k] = std::exp2(-static_cast<float>(k) / 4);
     steps.inverse[k] = 1 / steps.step[k];
     steps.code[k] = static_cast<std::uint32_t>(k % 31 + 1) * 8;
-    steps.low[k] = k % 31 + 1 < 16 ? 0 : static_cast<std::uint32_t>(k % 31 + 1 - 14) / 2;
   }
   const Key own = Key(5).fork(3);
   for (const bool by_group : {false, true})
@@ -249,6 +251,80 @@ TEST(DitherKernels, AreThePlainLoops) {
           }
         });
       }
+}
+
+TEST(DitherKernels, FindWhatSymbolsDoNotSay) {
+  for (const std::size_t count : {1, 63, 64, 65, 200, 4096}) {
+    std::vector<std::uint16_t> codes(count);
+    std::vector<std::uint8_t> symbols(count), contexts(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      codes[i] = static_cast<std::uint16_t>(Key(3).bits(i) % (i % 3 == 0 ? 2048 : 100));
+      symbols[i] = codes[i] % 8;
+      contexts[i] = static_cast<std::uint8_t>(codes[i] / 8);
+    }
+    on_every_cpu([&](const std::string&) {
+      std::vector<std::uint8_t> written((count + 7) / 8, 0xff), read(written);
+      std::vector<std::int8_t> levels(count);
+      kernels::find_apart(codes, written.data());
+      kernels::to_levels_apart(symbols, contexts.data(), levels.data(), read.data());
+      EXPECT_EQ(read, written);
+      for (std::size_t i = 0; i < 8 * written.size(); ++i) {
+        const bool apart = i < count && (codes[i] / 64 >= 16 || symbols[i] == 7);
+        EXPECT_EQ(written[i / 8] >> (i % 8) & 1, apart) << i;
+        if (!apart && i < count) {
+          EXPECT_EQ(levels[i], symbols[i] - 2) << i;
+        }
+      }
+    });
+  }
+}
+
+TEST(DitherKernels, SumSquaresOfGroups) {
+  for (const std::size_t count : {1, 63, 64, 65, 200, 4096}) {
+    const auto x = gaussian(count, 1, count);
+    on_every_cpu([&](const std::string&) {
+      std::vector<double> sums((count + 63) / 64);
+      kernels::squares_of_groups(x, sums.data());
+      for (std::size_t group = 0; group < sums.size(); ++group) {
+        double lanes[8] = {};
+        for (std::size_t i = 64 * group; i < std::min(count, 64 * (group + 1)); ++i)
+          lanes[i % 8] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+        EXPECT_EQ(sums[group], (lanes[0] + lanes[4] + (lanes[2] + lanes[6])) +
+                                   (lanes[1] + lanes[5] + (lanes[3] + lanes[7])))
+            << group;
+      }
+    });
+  }
+}
+
+TEST(DitherKernels, AddSquaresOfColumns) {
+  for (const std::size_t count : {1, 63, 64, 65, 200, 4096}) {
+    const auto x = gaussian(count, 1, count);
+    on_every_cpu([&](const std::string&) {
+      std::vector<double> sums(count, 0.25);
+      kernels::add_squares(x, sums.data());
+      for (std::size_t i = 0; i < count; ++i)
+        EXPECT_EQ(sums[i], 0.25 + static_cast<double>(x[i]) * static_cast<double>(x[i])) << i;
+    });
+  }
+}
+
+// Parts of 2^19 entries, of which the first has 32 states, and escapes in both; by any number of
+// threads.
+TEST(Dither, ManyEntriesGoInParts) {
+  const auto x = gaussian((1 << 19) + 70000, 1);
+  for (const char* spec : {"dither:0.01", "dither:1"}) {
+    const Operator op = parse_operator(spec);
+    const auto section = encode_matrix(op, x, 1, make_keys(1, 2, 3));
+    const double omega = op.traits(x.size()).omega.value();
+    EXPECT_NEAR(squared_distance(decode(op, section, x.size(), make_keys(1, 2, 3)), x) / squared(x),
+                omega, 0.01 * omega);
+    for (const unsigned threads : {2U, 3U})
+      EXPECT_EQ(encode_matrix(op, x, 1, make_keys(1, 2, 3), threads), section);
+    on_every_cpu([&](const std::string&) {
+      EXPECT_EQ(encode_matrix(op, x, 1, make_keys(1, 2, 3)), section);
+    });
+  }
 }
 
 }  // namespace

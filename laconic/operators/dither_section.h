@@ -1,0 +1,93 @@
+// A section by `dither` in memory: what its planes hold, and how entries come by their scales.
+#pragma once
+
+#include <algorithm>
+
+#include "laconic/operators/blocks.h"
+#include "laconic/operators/dither_noise.h"
+#include "laconic/operators/planes.h"
+
+namespace laconic {
+
+inline constexpr std::size_t kDitherRow =
+    64;  // entries that share a scale where there is no matrix
+
+// How entries are divided: rows of `cols` entries, each with a scale, and columns with one if it is
+// a matrix.
+struct DitherShape {
+  std::size_t count, cols;
+  bool matrix;
+
+  std::size_t rows() const { return (count + cols - 1) / cols; }
+  std::size_t row_size(std::size_t row) const { return std::min(cols, count - row * cols); }
+  std::size_t scales() const { return rows() + (matrix ? cols : 0); }
+
+  // Scales of rows and columns must not cost more than they can gain.
+  static bool worthwhile(std::size_t count, std::size_t cols) {
+    return cols > 1 && count % cols == 0 && count / 8 >= cols + count / cols;
+  }
+  static DitherShape of(std::size_t count, std::size_t cols) {
+    if (worthwhile(count, cols)) return {count, cols, true};
+    return {count, kDitherRow, false};
+  }
+  static std::size_t most_scales(std::size_t count) { return count / 8 + 1; }
+};
+
+// All that is known of a section besides its levels: a plane in memory.
+struct DitherKnown {
+  Key own;
+  std::uint64_t first;
+  std::size_t cols;
+  bool matrix;
+  kernels::DitherSteps steps;
+};
+static_assert(std::is_trivially_copyable_v<DitherKnown>);
+
+// A section in memory, as its planes have it.
+class DitherSection {
+ public:
+  DitherSection(const PlaneViews& planes, std::size_t count)
+      : known_(*reinterpret_cast<const DitherKnown*>(planes[0].data())),
+        shape_{count, known_.cols, known_.matrix},
+        scales_(planes[1].data()),
+        levels_{reinterpret_cast<const std::int8_t*>(planes[2].data()),
+                reinterpret_cast<const std::int32_t*>(planes[3].data())} {}
+
+  const DitherKnown& known() const { return known_; }
+  kernels::LevelView levels() const { return levels_; }
+
+  std::size_t scale_of(std::size_t i) const {
+    if (!shape_.matrix) return scales_[i / kDitherRow];
+    const std::size_t row = i / shape_.cols, col = i % shape_.cols;
+    return std::min<std::size_t>(scales_[row] + scales_[shape_.rows() + col], kNowhere);
+  }
+
+  // Calls use(from, count, scales) for blocks of the entries begin..end; begin is a multiple of
+  // kDitherRow.
+  template <class Use>
+  void in_scales(std::size_t begin, std::size_t end, Use use) const {
+    if (!shape_.matrix)
+      return use(begin, end - begin, kernels::DitherScales{scales_ + begin / kDitherRow, true});
+    const std::uint8_t *rows = scales_, *cols = scales_ + shape_.rows();
+    for (std::size_t from = begin; from < end; from += kBlock) {
+      const std::size_t count = std::min(kBlock, end - from);
+      std::uint8_t scales[kBlock];
+      in_blocks(from, from + count, shape_.cols,
+                [&](std::size_t row, std::size_t at, std::size_t part) {
+                  const std::uint8_t *col = cols + (at - row * shape_.cols), mine = rows[row];
+                  std::uint8_t* to = scales + (at - from);
+                  for (std::size_t i = 0; i < part; ++i)
+                    to[i] = static_cast<std::uint8_t>(std::min<int>(mine + col[i], kNowhere));
+                });
+      use(from, count, kernels::DitherScales{scales, false});
+    }
+  }
+
+ private:
+  const DitherKnown& known_;
+  DitherShape shape_;
+  const std::uint8_t* scales_;  // of rows, then of columns; kNowhere: of zeros
+  kernels::LevelView levels_;
+};
+
+}  // namespace laconic

@@ -1,69 +1,22 @@
 // dense: the uncompressed baseline, an all-reduce of float32.
-#include "laconic/exchange/exchange.h"
-#include "laconic/exchange/sums.h"
+#include "laconic/exchange/floats_unit.h"
 
 namespace laconic {
 namespace {
 
-class DenseUnit : public Unit {
+class DenseUnit : public FloatsUnit {
  public:
-  DenseUnit(Transport& transport, bool native)
-      : rank_(transport.rank()), ranks_(transport.size()), native_(native) {}
+  DenseUnit(const Transport& transport, bool native) : FloatsUnit(transport, native) {}
 
-  void reset() override { begun_ = false; }
-
-  Move next(const Step& step, Transfer& transfer) override {
-    const bool first = !std::exchange(begun_, true);
-    if (first) copy(step);
-    // Without tags ranks must start them in one order, which steps side by side have not.
-    if (native_ && step.whole) return first ? Move::reduce : Move::none;
-    if (first) sum_.begin(values_.span(), rank_, ranks_);
-    return sum_.next(transfer) ? Move::messages : Move::none;
-  }
-
-  std::span<float> values() override { return values_.span(); }
   void open(const Step&) override {}
-
-  void mean(const Step& step, std::size_t place, std::size_t from,
-            std::span<float> block) override {
-    static_cast<void>(step);
-    const float weight = 1.0F / static_cast<float>(ranks_);
-    const float* sum = values_.data() + begin_[place] + from;
-    for (std::size_t i = 0; i < block.size(); ++i) block[i] = weight * sum[i];
-  }
-
-  std::uint32_t inputs() const override { return native_ ? 0 : sum_.hash(); }
+  std::uint32_t inputs() const override { return native() ? 0 : sum().hash(); }
 
  private:
-  // The slices one after the other: an array of its own, which may be the transport's for a while
-  // after a step that failed.
-  void copy(const Step& step) {
-    const Timed timed(step.stats.compress_seconds);
-    std::size_t count = 0;
-    begin_.clear();
-    for (const std::size_t i : slices) {
-      begin_.push_back(count);
-      count += step.plan.layout[i].count;
-    }
-    values_.reset(count);
-    for (std::size_t place = 0; place < slices.size(); ++place) {
-      const Slice& slice = step.plan.layout[slices[place]];
-      float* to = values_.data() + begin_[place];
-      const float* from = step.gradient.floats(slice).load(0, slice.count, to);
-      if (from != to) std::copy_n(from, slice.count, to);
-      step.sent[slices[place]] += slice.count * sizeof(float);
-    }
-    const std::size_t bytes = count * sizeof(float);
-    step.stats.payload_bytes += bytes;
-    step.stats.wire_bytes += bytes;
-    step.stats.up_bytes += bytes;
+  void write(const Step& step, std::size_t slice, std::span<float> out) override {
+    const float* from =
+        step.gradient.floats(step.plan.layout[slice]).load(0, out.size(), out.data());
+    if (from != out.data()) std::copy_n(from, out.size(), out.data());
   }
-
-  int rank_, ranks_;
-  bool native_, begun_ = false;
-  Array<float> values_;
-  std::vector<std::size_t> begin_;  // of each slice in values_
-  Sum sum_;
 };
 
 class Dense : public Exchange {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "laconic/exchange/sums.h"
+#include "laconic/exchange/floats_unit.h"
 #include "laconic/exchange/two_way.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/operators/lighter.h"
@@ -19,66 +19,26 @@ ByteView bytes_of(std::span<const float> values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
 }
 
-// The sum of all ranks' floats.
-class PlainUnit : public Unit {
+class PlainUnit : public FloatsUnit {
  public:
-  PlainUnit(Exchange& exchange, Transport& transport, std::uint64_t seed)
-      : exchange_(exchange),
-        rank_(transport.rank()),
-        ranks_(transport.size()),
-        native_(transport.reduces() && ranks_ > 1),
+  PlainUnit(Exchange& exchange, const Transport& transport, std::uint64_t seed)
+      : FloatsUnit(transport, transport.reduces() && transport.size() > 1),
+        exchange_(exchange),
         seed_(seed) {}
-
-  void reset() override { begun_ = false; }
-
-  Move next(const Step& step, Transfer& transfer) override {
-    const bool first = !std::exchange(begun_, true);
-    if (first) write(step);
-    if (native_) return first ? Move::reduce : Move::none;
-    if (first) sum_.begin(values_.span(), rank_, ranks_);
-    return sum_.next(transfer) ? Move::messages : Move::none;
-  }
-
-  std::span<float> values() override { return values_.span(); }
 
   void open(const Step& step) override {
     const Timed timed(step.stats.decompress_seconds);
-    step.stats.finite &= kernels::all_finite(values_.view());
-    inputs_ = crc32c(bytes_of(values_.view()));
-  }
-
-  void mean(const Step&, std::size_t place, std::size_t from, std::span<float> block) override {
-    const float weight = 1.0F / static_cast<float>(ranks_);
-    const float* sum = values_.data() + begin_[place] + from;
-    for (std::size_t i = 0; i < block.size(); ++i) block[i] = weight * sum[i];
+    step.stats.finite &= kernels::all_finite(values());
+    inputs_ = crc32c(bytes_of(values()));
   }
 
   std::uint32_t inputs() const override { return inputs_; }
 
  private:
-  void write(const Step& step) {
-    const Timed timed(step.stats.compress_seconds);
-    std::size_t count = 0;
-    begin_.clear();
-    for (const std::size_t i : slices) {
-      begin_.push_back(count);
-      count += step.plan.layout[i].count;
-    }
-    values_.reset(count);
-    for (std::size_t place = 0; place < slices.size(); ++place)
-      write(step, slices[place], values_.span().subspan(begin_[place]));
-    const std::size_t bytes = count * sizeof(float);
-    step.stats.payload_bytes += bytes;
-    step.stats.wire_bytes += bytes;
-    step.stats.up_bytes += bytes;
-  }
-
-  // One slice. NaN stands for one that is not finite, and so does every sum it goes into: that
-  // tells all ranks.
-  void write(const Step& step, std::size_t i, std::span<float> out) {
+  // NaN stands for a slice that is not finite, and so does every sum it goes into: that tells all
+  // ranks.
+  void write(const Step& step, std::size_t i, std::span<float> out) override {
     const Slice& slice = step.plan.layout[i];
-    out = out.first(slice.count);
-    step.sent[i] += out.size_bytes();
     const Floats gradient = step.gradient.floats(slice);
     Memory* const owed = exchange_.owed(&slice);
     if (step.gradient.rests(slice)) {
@@ -98,7 +58,7 @@ class PlainUnit : public Unit {
     const Slice& slice = step.plan.layout[i];
     const Operator& op = step.plan.op(i);
     const Keys keys =
-        make_keys(seed_, step.info.step, static_cast<std::uint64_t>(rank_)).at(slice.offset);
+        make_keys(seed_, step.info.step, static_cast<std::uint64_t>(rank())).at(slice.offset);
     section_.clear();
     if (!op.encode(memory.source(slice, x), section_, keys, step.scratch).finite) return false;
     memory.sent(slice, {op, section_.view(), keys, step.scratch, own_});
@@ -107,14 +67,9 @@ class PlainUnit : public Unit {
   }
 
   Exchange& exchange_;
-  int rank_, ranks_;
-  bool native_, begun_ = false;
   std::uint64_t seed_;
-  Array<float> values_;             // all slices, one after the other
-  std::vector<std::size_t> begin_;  // of each in it
   Buffer section_;
   Decoder own_;
-  Sum sum_;
   std::uint32_t inputs_ = 0;
 };
 

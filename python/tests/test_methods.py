@@ -130,7 +130,7 @@ class Heard:
         """Of a rank, in the order sent, and to whom each went."""
         found = {}
         for to, data in self.sent[rank]:
-            at = data.find(b"LAC\x02")
+            at = data.find(b"LAC\x03")
             if at >= 0:
                 found.setdefault(data[at:], []).append(to)
         return [(reader.read_frame(data), to) for data, to in found.items()]

@@ -128,7 +128,7 @@ TEST(Frame, ForgedFramesAreRefusedOrHarmless) {
 struct Parts {
   Bytes extensions = {0}, operators = {1, 7, 'n', 'a', 't', 'u', 'r', 'a', 'l'}, shape = {1, 2},
         rank = {0, 0};  // and the number of ranks
-  std::uint8_t version = 2, dtype = 0;
+  std::uint8_t version = kDataVersion, dtype = 0;
   Bytes sections = {127, 127, 0}, table = {1, 0, 0, 2, 0, 3};
 
   // Filled in when it is 0.
@@ -344,7 +344,7 @@ TEST(Frame, RandomBytesAreRefused) {
     Bytes bytes(random() % 200);
     for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
     if (trial % 2 && bytes.size() > 12) {
-      std::memcpy(bytes.data(), "LAC\2", 4);
+      std::memcpy(bytes.data(), "LAC\3", 4);
       repair_checksum(bytes);
     }
     EXPECT_THROW(decompress(bytes), DataError);

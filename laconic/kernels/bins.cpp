@@ -2,6 +2,8 @@
 #include "laconic/kernels/bins.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "laconic/kernels/reduce.h"
 
@@ -40,6 +42,20 @@ void to_bins_run(const float* x, std::size_t count, const BinCuts& cuts, std::ui
   }
 }
 
+// Where vectors are compressed by a table that takes ten times as long as entries one by one.
+#if HWY_TARGET != HWY_AVX3 && HWY_TARGET != HWY_AVX3_DL
+std::uint32_t part_run(const float* x, std::size_t count, const BinCuts& cuts, Binned& to) {
+  std::uint8_t bins[kBinPiece];
+  to_bins_run(x, count, cuts, bins);
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float magnitude = std::abs(x[i]);
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(magnitude));
+    to.magnitudes[bins[i]][to.sizes[bins[i]]++] = magnitude;
+  }
+  return largest;
+}
+#else
 std::uint32_t part_run(const float* x, std::size_t count, const BinCuts& cuts, Binned& to) {
   const U32 d;
   const I32 di;
@@ -60,6 +76,7 @@ std::uint32_t part_run(const float* x, std::size_t count, const BinCuts& cuts, B
   }
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
+#endif
 
 // A table of more entries than a vector has is looked up a vector at a time.
 void add_bins_run(const std::uint8_t* bins, std::size_t count, const float* worth, float* y) {

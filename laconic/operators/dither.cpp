@@ -147,7 +147,7 @@ const RegisterStage dither{{
                     .help = "variance, as a share of |x|^2"}},
     .bits = "levels in contexts of their dither: 1.9 n of a bell curve at omega = 1/8, and scales",
     .examples = {"dither", "dither:0.01", "dither:1", "topk:0.1+dither", "shrink+dither:2"},
-    .one_by_one = true,
+    .costly = true,
     .make = [](const Args& args) -> Stage { return std::make_shared<Dither>(args); },
 }};
 

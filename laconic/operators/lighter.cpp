@@ -120,7 +120,7 @@ Usual usual_of(const Operator& op, std::span<const std::size_t> counts,
 bool may_replace(const Operator& other, const Operator& op, std::span<const std::size_t> counts) {
   if (other.selects()) return false;
   for (const StageText& stage : split_chain(other.spec()))
-    if (stage_named(stage.name).one_by_one) return false;
+    if (stage_named(stage.name).costly) return false;
   if (uncoded(other.spec()) == uncoded(op.spec())) return true;  // the same values
   return (other.traits(1).stratified || !op.traits(1).stratified) &&
          keeps_promise(other, op, counts);

@@ -209,9 +209,9 @@ struct StageInfo {
   std::vector<Parameter> parameters;
   std::string bits = {};              // what a section of n entries takes, in one line
   std::vector<std::string> examples;  // chains that every test of all operators runs
-  // Codes one symbol after the other and takes several times as long as most: the guard gives
-  // nobody such a stage who has not asked for it.
-  bool one_by_one = false;
+  // Takes several times as long as most: the guard gives nobody such a stage who has not asked for
+  // it.
+  bool costly = false;
   std::function<Stage(const Args&)> make;
 };
 

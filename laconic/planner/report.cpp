@@ -97,7 +97,8 @@ Situation situation_of(const PlanRequest& request) {
   if (!request.compute_seconds)
     situation.compute_seconds =
         estimated_compute(situation.samples, request.batch) / shares_of(situation).one;
-  if (request.cores > 0 && request.stack.empty()) situation.stack = measure_stack();
+  if (request.cores > 0 && request.stack.empty())
+    situation.stack = measure_stack(situation.link.bits_per_second);
   return situation;
 }
 

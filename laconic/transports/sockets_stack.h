@@ -9,7 +9,8 @@ struct Stack {
 };
 
 // By two ranks of the transport sockets over this machine's loopback, in segments as long as an
-// Ethernet frame takes. Throws SystemError where there is no loopback.
-Stack measure_stack();
+// Ethernet frame takes and no faster than such a link, or 10 Mbit/s: where bytes leave slowly the
+// system handles fewer at once. Throws SystemError where there is no loopback.
+Stack measure_stack(double bits_per_second);
 
 }  // namespace laconic

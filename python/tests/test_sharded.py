@@ -71,7 +71,7 @@ def test_identity_and_dense_equal_torchs_own_hsdp(run):
 def compressed(rank, size, method, staging):
     mesh = mesh_of_nodes()
     model = sharded(mesh["shard"])
-    state = lc.attach(model, mesh=mesh["dp"], _staging=staging, guard="off", **method)
+    state = lc.attach(model, mesh=mesh["dp"], _staging=staging, **{"guard": "off", **method})
     steps(model, rank, 4)
     stats = state.stats()
     return whole(model), stats["steps"], stats["total"]["ratio"], state.residual_norm()

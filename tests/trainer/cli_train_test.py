@@ -56,6 +56,7 @@ class BenchTraining(TrainerTest):
         shown = self.ok("bench", "training", *words, *self.FEW)
         self.assertRegex(shown, r"2 ranks x 16 images, 2 rounds of 2 steps, transport threads\n")
         self.assertRegex(shown, r"\nalone +\d+\.\d +0\.0 +\d+ +0 +1\.000\n")
+        self.assertRegex(shown, r"\nnatural exchange=sharded guard\.\. [^\n]+ \d\.\d{3} +\d+\.\d\d %\n")
 
     def test_what_is_no_variant_gets_a_sentence(self):
         self.refused(2, "no recipe 'fast'", "bench", "training", "--variant", "fast", *self.FEW)

@@ -261,13 +261,13 @@ class Bench {
         all += turn.seconds;
         guard += turn.guard;
       }
-    fmt::print("{:<32} {:>9.1f} {:>11.1f} {:>11.0f} {:>13} {:>9.3f}{}\n",
-               shortened(variants_[i].text, 32), 1e3 * middle(seconds),
-               1e3 * middle(of(i, [](const Turn& turn) { return turn.exposed; })),
-               images / middle(seconds),
-               with_commas(static_cast<std::uint64_t>(middle(
-                   of(i, [](const Turn& turn) { return static_cast<double>(turn.bytes); })))),
-               middle(ratios), guard > 0 ? fmt::format(" {:>5.2f} %", 100 * guard / all) : "");
+    fmt::print(
+        "{:<32} {:>9.1f} {:>11.1f} {:>11.0f} {:>13} {:>9.3f}{}\n", shortened(variants_[i].text, 32),
+        1e3 * middle(seconds), 1e3 * middle(of(i, [](const Turn& turn) { return turn.exposed; })),
+        images / middle(seconds),
+        with_commas(static_cast<std::uint64_t>(
+            middle(of(i, [](const Turn& turn) { return static_cast<double>(turn.bytes); })))),
+        middle(ratios), guard > 0 ? fmt::format(" {:>5.2f} %", 100 * guard / all) : "");
   }
 
   const Options& options_;

@@ -137,7 +137,8 @@ static void wrong_specs(void) {
   CHECK(op == NULL);
   CHECK_FAILS(laconic_operator_parse("", &op), LACONIC_USAGE, "empty stage");
   CHECK_FAILS(laconic_operator_parse("entropy+natural", &op), LACONIC_USAGE, "cannot follow");
-  CHECK_FAILS(laconic_operator_parse("natural:\xc3\xa4", &op), LACONIC_USAGE, "0xc3 in place 9; allowed: letters");
+  CHECK_FAILS(laconic_operator_parse("natural:\xc3\xa4", &op), LACONIC_USAGE,
+              "0xc3 in place 9; allowed: letters");
 }
 
 static void null_arguments(void) {

@@ -21,7 +21,9 @@ def arrays_of(files):
     for file in files:
         try:
             loaded = numpy.load(file)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            sys.exit(f"unbiased.py: '{file}' cannot be read: {error.strerror or error}")
+        except ValueError as error:
             sys.exit(f"unbiased.py: '{file}' is neither .npy nor .npz: {error}")
         yield from loaded.values() if hasattr(loaded, "values") else [loaded]
 

@@ -188,13 +188,14 @@ static void* average_nan(void* self) {
 // ---- every way of averaging leaves all ranks with the same ----
 
 static void* average_by_recipe(void* self) {
+  static const char ranks_by_tensor[] =
+      "{\"name\": \"r\", \"exchange\": \"powersgd:2\", \"rules\": [\"name=conv,rank=3\"]}";
   static const char* const names[] = {"natural-sharded",
                                       "natural-bidirectional",
                                       "randomk",
                                       "spardl",
                                       "powersgd",
-                                      "{\"name\": \"r\", \"exchange\": \"powersgd:2\", "
-                                      "\"rules\": [\"name=conv,rank=3\"]}",
+                                      ranks_by_tensor,
                                       "dgc",
                                       "gmc",
                                       "stc"};

@@ -86,7 +86,7 @@ void check_records(const Output& output, std::uint64_t steps) {
   if (output.checkpoint_every > 0 && output.folder.empty())
     throw UsageError("checkpoints need an output folder");
   if (output.resume && output.folder.empty())
-    throw UsageError("there is no run to go on with without an output folder");
+    throw UsageError("going on with a run needs an output folder");
   for (const std::uint64_t step : output.record)
     if (step >= steps)
       throw UsageError("step " + std::to_string(step) + " cannot be recorded; allowed: 0 to " +

@@ -249,6 +249,21 @@ def test_an_exception_before_the_step_ends_it_on_all(run):
     assert len({model for _, _, model in results}) == 1
 
 
+def when_waiting_goes_on(method, then):
+    """Calls then, on a thread, once the first stretch of waiting for others has ended without them."""
+    call, goes_on, waits = method._call, threading.Event(), []
+
+    def noted(name, *arguments):
+        if name == "wait":
+            waits.append(name)
+            if len(waits) == 2:
+                goes_on.set()
+        return call(name, *arguments)
+
+    method._call = noted
+    threading.Thread(target=lambda: goes_on.wait() and then(), daemon=True).start()
+
+
 def interrupted(rank, size):
     model = wrapped()
     state = lc.attach(model, timeout=100, **TOPK)
@@ -259,7 +274,7 @@ def interrupted(rank, size):
             train(model, rank, 1)
         return str(caught.value), caught.value.rank
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    when_waiting_goes_on(state._method, lambda: os.kill(os.getpid(), signal.SIGINT))
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         train(model, rank, 1)

@@ -20,7 +20,8 @@ WARM = 2
 # Recipes in which all ranks step together: those that the guard is for.
 GUARDED = ["half", "natural", "natural-8", "natural-entropy", "natural-feedback", "natural-sharded", "natural-bidirectional",
            "natural-dithering", "grid", "terngrad", "qsgd", "signsgd-ef", "topk-natural", "dgc", "gmc", "threshold", "adaptive", "randomk",
-           "spardl", "stc", "sbc1", "powersgd"]  # fmt: skip
+           "spardl", "stc", "sbc1", "powersgd", "arc-topk", "diana", "dither", "natural-dithering-unbucketed", "qsgd-unbucketed",
+           "global-qsgd", "terngrad-shared"]  # fmt: skip
 GUARDED_AT_ONCE = 6
 PAIRS = 15
 SHAPED_GUARDED = ["natural", "grid", "qsgd", "topk-natural"]

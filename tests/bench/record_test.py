@@ -1,6 +1,6 @@
 """What bench/record.py would measure, and that its page is written from what is there.
 
-    record_test.py
+    LACONIC=build/release/cli/laconic record_test.py
 """
 
 import json
@@ -14,6 +14,7 @@ import unittest.mock
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAM = os.path.join(ROOT, "bench", "record.py")
 sys.path.insert(0, os.path.join(ROOT, "bench"))
+import record_cells  # noqa: E402
 import record_page  # noqa: E402
 
 
@@ -37,6 +38,12 @@ class Record(unittest.TestCase):
         self.assertEqual(states["torch/loss/1gbit/gpt10m/recipe=grid"], "--text")
         with_text = run("--list", "--folder", self.folder, "--text", "input.txt")
         self.assertIn("missing", next(line for line in with_text.stdout.splitlines() if line.endswith("torch/loss/1gbit/gpt10m/recipe=grid")))
+
+    def test_the_guard_is_measured_on_every_recipe_in_which_ranks_step_together(self):
+        said = subprocess.run([os.environ["LACONIC"], "list", "recipes", "--json"], capture_output=True, text=True, check=True).stdout
+        recipes = [row["recipe"] for row in json.loads(said)["recipes"]]
+        together = [recipe["name"] for recipe in recipes if not recipe["mixer"] and recipe["delay"] == 1 and recipe["name"] != "dense"]
+        self.assertEqual(sorted(record_cells.GUARDED), sorted(together))
 
     def test_what_says_how_it_is_run_can_be_run(self):
         folder = os.path.dirname(PROGRAM)

@@ -23,7 +23,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import hosts as shaped  # noqa: E402
-from torch_models import MODELS, task_of  # noqa: E402
+from torch_models import MODELS, optimizer_of, task_of  # noqa: E402
 
 ALONE = "compute alone"  # without any exchange
 VARIANTS = [
@@ -126,16 +126,17 @@ def work(options):
 
 
 def train(options, task, torch, dist):
-    """Variants one after the other, each from the same start: [step, seconds of training, loss on what is held out]."""
+    """Variants one after the other, each from the same start: [step, seconds of training, loss on what is held out]. One that has come to the
+    loss of --until ends there."""
     for number, variant in enumerate(options.variants):
         ddp = attach_variant(variant, task.build, torch)
-        plain = options.model == "resnet20"
-        optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9) if plain else torch.optim.AdamW(ddp.parameters(), lr=1e-3)
+        optimizer = optimizer_of(torch, options.model, ddp.parameters())
         seconds, points, sent = 0.0, [], 0
         for step in range(options.train + 1):
             if step % options.every == 0 or step == options.train:
-                points.append([step, seconds, held_out_loss(task, ddp, torch)])
-                dist.barrier()
+                points.append([step, seconds, held_out_loss(task, ddp, torch, dist)])
+                if points[-1][2] <= options.until:
+                    break
             if step == 1 and options.gate and number == 0:  # parameters have been told, buckets made
                 if dist.get_rank() == 0:
                     wait_for_gate(options.gate)
@@ -149,16 +150,19 @@ def train(options, task, torch, dist):
             seconds += time.perf_counter() - start
             sent += sent_bytes() - before
         if dist.get_rank() == 0:
-            print("POINTS " + json.dumps({"variant": variant, "points": points, "bytes": sent / options.train}), flush=True)
+            print("POINTS " + json.dumps({"variant": variant, "points": points, "bytes": sent / max(1, points[-1][0])}), flush=True)
 
 
-def held_out_loss(task, ddp, torch):
+def held_out_loss(task, ddp, torch, dist):
+    """Each rank's share of it, added up: the same number on all."""
     x, y = task.held_out()
+    mine = zip(*(of[dist.get_rank() :: dist.get_world_size()].split(64) for of in (x, y)))
     ddp.module.eval()
     with torch.no_grad():
-        told = sum(float(task.loss(ddp.module(a), b)) * len(b) for a, b in zip(x.split(64), y.split(64))) / len(y)
+        told = torch.tensor([sum(float(task.loss(ddp.module(a), b)) * len(b) for a, b in mine)], dtype=torch.float64)
     ddp.module.train()
-    return told
+    dist.all_reduce(told)
+    return float(told) / len(y)
 
 
 # Links are shaped when all is warm: at their rate the models' broadcasts alone would take minutes.
@@ -274,6 +278,7 @@ def main():
     parser.add_argument("--steps", type=int, default=1, help="in a round (1)")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; the first is what others are compared with")
     parser.add_argument("--train", type=int, default=0, metavar="STEPS", help="train each variant for so many steps and tell its loss")
+    parser.add_argument("--until", type=float, default=0, metavar="LOSS", help="with --train: a variant ends when its loss is this or less")
     parser.add_argument("--every", type=int, default=20, help="steps between losses (20)")
     parser.add_argument("--cifar", help="folder of CIFAR-10's binary batches, for resnet20; else images are drawn")
     parser.add_argument("--text", help="for a GPT; else letters are drawn")

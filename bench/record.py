@@ -25,25 +25,17 @@ import time
 import hosts as shaped
 import record_page
 from record_cells import PARTS, cells_of
+from record_torch import path_of
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-
-
-def folder_of(options):
-    os.makedirs(options.folder, exist_ok=True)
-    return options.folder
-
-
-def path_of(options, cell):
-    return os.path.join(folder_of(options), cell.name.replace("/", "--") + ".json")
 
 
 def measured(options, cells):
     """What is there, by the cell's name."""
     results = {}
     for cell in cells:
-        if os.path.exists(path_of(options, cell)):
-            with open(path_of(options, cell)) as file:
+        if os.path.exists(path_of(options, cell.name)):
+            with open(path_of(options, cell.name)) as file:
                 results[cell.name] = json.load(file)
     return results
 
@@ -51,10 +43,10 @@ def measured(options, cells):
 def measure(options, cell):
     result = cell.run(options)
     result["at"] = time.strftime("%Y-%m-%d")
-    part = path_of(options, cell) + ".part"
+    part = path_of(options, cell.name) + ".part"
     with open(part, "w") as file:
         json.dump(result, file)
-    os.replace(part, path_of(options, cell))
+    os.replace(part, path_of(options, cell.name))
 
 
 def left_of(cells):
@@ -82,10 +74,11 @@ def main():
         parser.error("--tiny leaves figures that say nothing; allowed: with a --folder of its own")
     if not options.list and not os.path.exists(options.program):
         parser.error(f"no program '{options.program}'; allowed: what a release build has made, or another by --program")
+    os.makedirs(options.folder, exist_ok=True)
     shaped.stop_on_signals()
     begin = time.monotonic()
     cells = [cell for cell in cells_of(options.parts or PARTS) if fnmatch.fnmatch(cell.name, options.cells)]
-    missing = [cell for cell in cells if not os.path.exists(path_of(options, cell))]
+    missing = [cell for cell in cells if not os.path.exists(path_of(options, cell.name))]
     able = [cell for cell in missing if not cell.needs or getattr(options, cell.needs)]
     if options.list:
         for cell in cells:

@@ -174,7 +174,7 @@ def cells_of(parts):
         cells += [loopback_cell("sockets", group) for group in groups]
         cells += [guard_cell(rate, recipe) for recipe in SHAPED_GUARDED for rate in ("1gbit", "100mbit", "10mbit")]
     if "change" in parts:
-        cells += [change_cell(recipe) for recipe in ("qsgd", "topk-natural")]
+        cells += [change_cell(recipe) for recipe in ("natural", "qsgd", "topk-natural")]
     if "loss" in parts:
         cells += [loss_cell(rate, variant) for rate in ("100mbit", "10mbit") for variant in ["dense", BF16, *SHAPED[3:], "grid guard=on"]]
     if "growth" in parts:

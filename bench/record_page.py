@@ -11,6 +11,8 @@ import tempfile
 import hosts as shaped
 from pages import between, table
 from record_cells import BATCH, BF16, HOSTS, LOSS_MORE, LOSS_STEPS, PARTS, SHAPED, STEPS, WARM
+from record_torch import LOSS_MORE as TORCH_MORE
+from torch_models import OPTIMIZERS
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PAGE = os.path.join(ROOT, "docs", "performance.md")
@@ -270,12 +272,17 @@ def torch_losses(results, model):
         def row(variant):
             points = cells[variant]["points"]
             there = next((p for p in points if p[2] <= goal), None)
-            return [torch_name(variant), f"{there[1]:.1f}" if there else "not reached", f"{dense / there[1]:.2f}" if there else "",
-                    f"{points[-1][1]:.1f}", f"{points[-1][2]:.4f}"]  # fmt: skip
+            step, seconds, loss = there or points[-1]
+            return [torch_name(variant), f"{seconds:.1f}" if there else f"not reached in {seconds:.1f}", f"{dense / seconds:.2f}" if there else "",
+                    str(step), f"{1e3 * points[-1][1] / points[-1][0]:.0f}", f"{loss:.4f}"]  # fmt: skip
 
-        yield f"{LINKS[rate]}, {steps} steps each: seconds to a held-out loss of {goal:.4f}, which torch's own reaches after all of them; one seed."
+        kind, settings = OPTIMIZERS[model]
+        yield (f"{LINKS[rate]}: seconds of training to a held-out loss of {goal:.4f}, to which torch's own comes in {steps} steps; others may take {TORCH_MORE} "
+               f"times as many and end when they are there. Told every {cells['stock']['points'][1][0]} steps; one seed; the same optimizer for all, "
+               f"{kind} with {', '.join(f'{key} {value:g}' for key, value in settings.items())}; fastest first.")  # fmt: skip
         yield ""
-        yield from table(["", "seconds", "times torch's own", "all steps, s", "last loss"], (row(v) for v in cells))
+        ordered = sorted(cells, key=lambda v: next((p[1] for p in cells[v]["points"] if p[2] <= goal), math.inf))
+        yield from table(["", "seconds", "times torch's own", "steps", "ms per step", "loss"], (row(v) for v in ordered))
         yield ""
 
 

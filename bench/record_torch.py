@@ -17,9 +17,10 @@ VARIANTS = ["stock", "half:bf16 exchange=sharded", "fp16", "powersgd-hook:1", "r
 GUARDED = "recipe=grid guard=on"
 AT_ONCE = {"resnet20": 12, "gpt10m": 4, "gpt50m": 1}  # beside the first: models of all of them lie in memory
 BATCH = {"resnet20": 16, "gpt10m": 4, "gpt50m": 2}
-STEP_SECONDS = {"resnet20": 0.5, "gpt10m": 2.5, "gpt50m": 12}  # of computing, about, when all hosts are one machine
+STEP_SECONDS = {"resnet20": 0.1, "gpt10m": 0.6, "gpt50m": 5}  # of computing, about, when all hosts are one machine
 MEGABYTES = {"resnet20": 1.1, "gpt10m": 43, "gpt50m": 229}
-TRAINED = {"resnet20": 400, "gpt10m": 200}
+TRAINED = {"resnet20": 200, "gpt10m": 120}  # steps of torch's own; others end when they come to its loss
+LOSS_MORE = 2  # or after as many times as many
 NEEDS = {"resnet20": "cifar", "gpt10m": "text"}
 LOSS_VARIANTS = [*VARIANTS, GUARDED]
 
@@ -30,6 +31,10 @@ class Cell:
     seconds: float  # what it takes, about
     run: typing.Callable[[typing.Any], dict]  # with the options of bench/record.py
     needs: str = ""  # the option without which it cannot be
+
+
+def path_of(options, name):
+    return os.path.join(options.folder, name.replace("/", "--") + ".json")
 
 
 def ddp(options, *words):
@@ -62,12 +67,25 @@ def step_cell(model, rate, variants, rounds):
 
 
 def loss_cell(model, rate, variant):
+    """The first of the variants trains so many steps; others end when they come to its last loss."""
+
+    def name_of(one):
+        return f"torch/loss/{rate}/{model}/{one}"
+
     def run(options):
-        steps = 3 if options.tiny else TRAINED[model]
-        words = ["--rate", rate, "--model", model, "--batch", str(BATCH[model]), "--train", str(steps), "--every", str(max(1, steps // 20))]
+        steps, words = 3 if options.tiny else TRAINED[model], []
+        every = max(1, steps // 20)
+        if variant != VARIANTS[0]:
+            first = path_of(options, name_of(VARIANTS[0]))
+            if not os.path.exists(first):
+                raise shaped.Trouble(f"'{name_of(variant)}' goes on until the loss of '{name_of(VARIANTS[0])}', which is not measured yet")
+            with open(first) as file:
+                words, steps = ["--until", str(json.load(file)["points"][-1][2])], steps * LOSS_MORE
+        words += ["--rate", rate, "--model", model, "--batch", str(BATCH[model]), "--train", str(steps), "--every", str(every)]
         return json.loads(ddp(options, *words, "--variants", variant, *data_words(options, model)))
 
-    return Cell(f"torch/loss/{rate}/{model}/{variant}", 20 + TRAINED[model] * seconds_of_step(model, rate), run, needs=NEEDS[model])
+    slow = seconds_of_step(model, rate) if variant == VARIANTS[0] else 2 * STEP_SECONDS[model]
+    return Cell(name_of(variant), 20 + TRAINED[model] * slow, run, needs=NEEDS[model])
 
 
 def torch_cells():

@@ -11,6 +11,8 @@ FULL = {  # widths of fully connected layers
 }
 GPT = {"gpt1m": (64, 128, 4, 4), "gpt10m": (64, 384, 6, 6), "gpt50m": (64, 768, 12, 8)}  # context, width, heads, layers
 MODELS = [*FULL, "resnet20", *GPT]
+PLAIN = "SGD", {"lr": 0.1, "momentum": 0.9}
+OPTIMIZERS = {"resnet20": PLAIN, **{name: ("AdamW", {"lr": 0.001}) for name in GPT}}  # for losses; others as the first
 HELD_OUT = 512  # images or windows on which a loss is told
 
 
@@ -167,3 +169,8 @@ def task_of(torch, name, batch, rank, data):
     """What is trained: build() makes it, batch(step) is this rank's, held_out() is everybody's."""
     kind = FullTask if name in FULL else GptTask if name in GPT else ResnetTask
     return kind(torch, name, batch, rank, data)
+
+
+def optimizer_of(torch, name, parameters):
+    kind, settings = OPTIMIZERS.get(name, PLAIN)
+    return getattr(torch.optim, kind)(parameters, **settings)

@@ -63,12 +63,15 @@ class Record(unittest.TestCase):
         results = {
             "torch/step/10mbit/resnet20/grid": {"batch": 16, "hosts": 4, "rows": [row, other]},
             "torch/loss/10mbit/resnet20/stock": {"points": [[0, 0.0, 2.3], [20, 50.0, 1.5]]},
-            "torch/loss/10mbit/resnet20/recipe=grid": {"points": [[0, 0.0, 2.3], [10, 5.0, 1.4], [20, 10.0, 1.2]]},
+            "torch/loss/10mbit/resnet20/recipe=grid": {"points": [[0, 0.0, 2.3], [10, 5.0, 1.4]]},
+            "torch/loss/10mbit/resnet20/fp16": {"points": [[0, 0.0, 2.3], [20, 25.0, 1.7], [40, 60.0, 1.6]]},
         }
         page = "\n".join(record_page.torch_tables(results))
         self.assertIn("| torch's own | 2000 / 1.00 / 1.500 |", page)
         self.assertIn("| grid | 1000 / 2.00 / 0.100 |", page)
-        self.assertIn("| grid | 5.0 | 10.00 | 10.0 | 1.2000 |", page)
+        self.assertIn("| grid | 5.0 | 10.00 | 10 | 500 | 1.4000 |", page)
+        self.assertIn("| torch's own | 50.0 | 1.00 | 20 | 2500 | 1.5000 |", page)
+        self.assertIn("| torch's fp16 hook | not reached in 60.0 |  | 40 | 1500 | 1.6000 |", page)
         step = {"step_seconds": 0.5, "peak_bytes": 12e6 + 64e6 * (2 + 4 + 4 * 2), "method": "gather topk:0.01 feedback"}
         growth = "\n".join(record_page.growth_tables({"growth/16000000x4": {"count": 16_000_000, "ranks": 4, "methods": [step]}}))
         self.assertIn("| 16 million x 4 | 500.00 (memory 2.00) |", growth)

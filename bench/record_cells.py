@@ -11,9 +11,11 @@ from record_torch import Cell, torch_cells
 
 HOSTS, BATCH = 4, 64  # a global batch of 256
 BF16 = "op=half:bf16 exchange=sharded"
-# What is shown on every link: no communication at all, the two baselines, and eight recipes.
-SHAPED = ["alone", "dense", BF16, "natural-sharded", "natural-entropy exchange=sharded", "grid", "qsgd", "topk-natural", "stc", "powersgd",
-          "signsgd-ef"]  # fmt: skip
+# What is shown on every link: no communication at all, the same with ranks that wait for each other in every step, the two baselines, and nine
+# recipes.
+QUIET = ["alone", "barrier"]
+RECIPES = ["natural-sharded", "natural-entropy exchange=sharded", "grid", "qsgd", "topk-natural", "stc", "sbc1", "powersgd", "signsgd-ef"]
+SHAPED = [*QUIET, "dense", BF16, *RECIPES]
 # Steps of a turn, so that a round of all of them takes some seconds, and steps before the first.
 STEPS = {"10mbit": 2, "100mbit": 4, "1gbit": 6, "none": 6}
 WARM = 2
@@ -176,7 +178,7 @@ def cells_of(parts):
     if "change" in parts:
         cells += [change_cell(recipe) for recipe in ("natural", "qsgd", "topk-natural")]
     if "loss" in parts:
-        cells += [loss_cell(rate, variant) for rate in ("100mbit", "10mbit") for variant in ["dense", BF16, *SHAPED[3:], "grid guard=on"]]
+        cells += [loss_cell(rate, variant) for rate in ("100mbit", "10mbit") for variant in ["dense", BF16, *RECIPES, "grid guard=on"]]
     if "growth" in parts:
         cells += [growth_cell(count, 4) for count in (1_000_000, 4_000_000, 16_000_000, 64_000_000, 100_000_000)]
         cells += [growth_cell(1_000_000, ranks) for ranks in (2, 8, 16, 32, 64)]

@@ -10,13 +10,13 @@ import tempfile
 
 import hosts as shaped
 from pages import between, table
-from record_cells import BATCH, BF16, HOSTS, LOSS_MORE, LOSS_STEPS, PARTS, SHAPED, STEPS, WARM
+from record_cells import BATCH, BF16, HOSTS, LOSS_MORE, LOSS_STEPS, PARTS, QUIET, SHAPED, STEPS, WARM
 from record_torch import LOSS_MORE as TORCH_MORE
 from torch_models import OPTIMIZERS
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PAGE = os.path.join(ROOT, "docs", "performance.md")
-NAMES = {BF16: "bf16, sharded", "alone": "no communication", "natural-entropy exchange=sharded": "natural-entropy, sharded"}
+NAMES = {BF16: "bf16, sharded", "alone": "no communication", "barrier": "none, but in step", "natural-entropy exchange=sharded": "natural-entropy, sharded"}
 LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "unshaped"}
 MODELS = {"resnet20": "ResNet-20, images of CIFAR-10's size", "gpt10m": "A GPT of 10.7 million parameters, Tiny Shakespeare", "gpt50m": "A GPT of 56.9 million parameters"}
 PROGRAM_BYTES = 12e6  # of a process that has no arrays yet
@@ -61,7 +61,7 @@ def where_not(results):
     said = []
     for transport in ("sockets", "mpi"):
         for rate, rows in links_of(results, "shaped", transport):
-            slow = [named(v) for v in rows if v not in ("alone", "dense") and median(gains(rows, v)) < 1]
+            slow = [named(v) for v in rows if v not in (*QUIET, "dense") and median(gains(rows, v)) < 1]
             if slow:
                 said.append(f"{LINKS[rate]} over {transport}: {', '.join(slow)}")
     yield ("**Where compression does not pay.** Slower than dense in the middle of all rounds: " + "; ".join(said) + "."

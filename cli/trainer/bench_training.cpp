@@ -3,7 +3,8 @@
 // Every variant has a replica of its own on every rank. A turn is a few steps of one variant
 // between two meetings of all ranks, a round a turn of each, so that a machine or a link that
 // changes does so for all of them. `alone` computes gradients and updates and never speaks: what no
-// recipe can beat.
+// recipe can beat. `barrier` does the same and waits for the others in every step: what it takes to
+// go in step, whatever is sent.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +27,7 @@
 namespace laconic::cli {
 namespace {
 
-constexpr const char* kAlone = "alone";
+constexpr const char *kAlone = "alone", *kBarrier = "barrier";
 const std::vector<std::string> kVariants = {
     kAlone, "dense", "op=half:bf16 exchange=sharded", "natural-sharded", "grid", "topk-natural"};
 
@@ -43,7 +44,7 @@ struct Options {
 // "RECIPE", "op=natural exchange=sharded", both together, and guard=on.
 struct Variant {
   std::string text;
-  bool alone = false;
+  bool alone = false, barrier = false;
   Recipe recipe;
   GuardOptions guard = {};
 };
@@ -53,7 +54,10 @@ Variant read_variant(const std::string& text) {
       {"op", &Recipe::op},         {"memory", &Recipe::memory},
       {"layout", &Recipe::layout}, {"exchange", &Recipe::exchange},
       {"down", &Recipe::down},     {"down-memory", &Recipe::down_memory}};
-  Variant variant{.text = text, .alone = text == kAlone, .recipe = {.name = text}};
+  Variant variant{.text = text,
+                  .alone = text == kAlone || text == kBarrier,
+                  .barrier = text == kBarrier,
+                  .recipe = {.name = text}};
   if (variant.alone) return variant;
   std::istringstream words(text);
   bool first = true;
@@ -69,10 +73,10 @@ Variant read_variant(const std::string& text) {
       variant.recipe.*part->second = word.substr(equals + 1);
     else
       throw UsageError("no variant '" + text + "': '" + word +
-                       "' is not known; allowed: alone, or a recipe and then op=, memory=, "
-                       "layout=, exchange=, down=, down-memory= or guard=");
+                       "' is not known; allowed: alone, barrier, or a recipe and then op=, "
+                       "memory=, layout=, exchange=, down=, down-memory= or guard=");
   }
-  if (first) throw UsageError("a variant without a word; allowed: alone, or a recipe");
+  if (first) throw UsageError("a variant without a word; allowed: alone, barrier, or a recipe");
   check_recipe(variant.recipe);
   return variant;
 }
@@ -91,9 +95,11 @@ struct Turn {
 class Contestant {
  public:
   Contestant(const Variant& variant, const trainer::Settings& settings, const trainer::Data& data,
-             Transport& transport)
+             Transport& transport, trainer::Group& group)
       : settings_(settings),
         data_(data),
+        transport_(transport),
+        together_(variant.barrier ? &group : nullptr),
         rank_(static_cast<std::size_t>(transport.rank())),
         replica_(settings.model, data, settings.seed),
         batches_(data.train.count(), settings.workers, settings.batch, settings.split,
@@ -133,9 +139,16 @@ class Contestant {
     const auto images = batches_.at(step_, rank_);
     const StepInfo info{.step = step_++, .lr = settings_.lr};
     if (!descent_) {
+      StepStats stats;
       replica_.learn(data_.train, images);
+      if (together_) {
+        const TrafficMeter meter(transport_);
+        const Timed timed(stats.exposed_seconds);
+        together_->any(false, "all_gather in a step");
+        meter.into(stats);
+      }
       optimizer_->update(replica_.parameters(), replica_.gradient(), info.lr);
-      return {};
+      return stats;
     }
     descent_->begin(replica_.parameters(), replica_.gradient(), info);
     trainer::Replica::Ready ready;
@@ -146,6 +159,8 @@ class Contestant {
 
   trainer::Settings settings_;
   const trainer::Data& data_;
+  Transport& transport_;
+  trainer::Group* together_;  // of one that only goes in step
   std::size_t rank_;
   trainer::Replica replica_;
   trainer::Batches batches_;
@@ -174,7 +189,7 @@ class Bench {
       trainer::Settings settings = options_.settings_for(variant.recipe);
       settings.workers = static_cast<std::size_t>(transport.size());
       settings.batch = options_.settings.batch;
-      all.push_back(std::make_unique<Contestant>(variant, settings, data_, transport));
+      all.push_back(std::make_unique<Contestant>(variant, settings, data_, transport, group));
       Turn unseen;
       all.back()->steps(options_.warm, unseen);
     }
@@ -325,9 +340,9 @@ const RegisterCommand command{{
         [](CLI::App& app) {
           const auto o = std::make_shared<Options>();
           app.add_option("--variant", o->variants,
-                         "What takes turns; the first is what others are compared with: alone, or "
-                         "a recipe and then op=, memory=, layout=, exchange=, down=, down-memory= "
-                         "or guard=");
+                         "What takes turns; the first is what others are compared with: alone, "
+                         "barrier (alone, but in step), or a recipe and then op=, memory=, "
+                         "layout=, exchange=, down=, down-memory= or guard=");
           app.add_option("--rounds", o->rounds, "Turns of each")->capture_default_str();
           o->settings_for = add_training_options(app, o->data, o->settings);
           app.remove_option(app.get_option("--steps"));

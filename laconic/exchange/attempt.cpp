@@ -268,6 +268,7 @@ void Attempt::write(Flight& flight) {
   {
     const std::lock_guard lock(common_.mutex);
     for (const std::size_t i : flight.unit->slices) submitted.written(plan_->layout[i]);
+    if (common_.wait_for_parts == 0) return;
   }
   common_.changed.notify_all();
 }

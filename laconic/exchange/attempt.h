@@ -29,8 +29,10 @@ struct Common {
   std::optional<Guard> guard;
   const Attempt* turn = nullptr;  // whose step the exchange has in mind
 
-  mutable std::mutex mutex;                 // of what callers and the engine tell each other
-  mutable std::condition_variable changed;  // for callers: something was done; for the engine: work
+  mutable std::mutex mutex;  // of what callers and the engine tell each other
+  // For those who wait for a part or a step; nobody is woken for what nobody waits for.
+  mutable std::condition_variable changed;
+  int wait_for_parts = 0;
 };
 
 // What became of the steps that a step's tensors were in before.
@@ -75,6 +77,7 @@ class Attempt {
   double exposed = 0;   // seconds that callers have waited
   Submitted submitted;  // its inbox; all else is the engine's
   bool has_work() const;
+  bool has_new() const;  // of that what callers have brought and nobody has looked at
   bool is_done(std::size_t part) const;  // throws what ended the step
   bool under_way() const { return phase == Phase::open || (phase == Phase::ended && !finished); }
 

@@ -231,9 +231,13 @@ bool Attempt::waits_for_transport() const {
                      [](const auto& flight) { return flight->state == State::flying; });
 }
 
+bool Attempt::has_new() const {
+  return phase == Phase::open && (!submitted.inbox_empty() || (!aborting.empty() && !voted_) ||
+                                  (finishing && !last_closed_));
+}
+
 bool Attempt::has_work() const {
-  return phase == Phase::open && (!submitted.inbox_empty() || !aborting.empty() ||
-                                  waits_for_transport() || (finishing && !last_closed_));
+  return has_new() || (phase == Phase::open && waits_for_transport());
 }
 
 bool Attempt::is_done(std::size_t part) const {

@@ -1,8 +1,28 @@
 // What callers ask of an aggregator, and the thread that does its work.
+#include <algorithm>
+
 #include "laconic/base/errors.h"
 #include "laconic/exchange/driver.h"
 
 namespace laconic {
+namespace {
+
+// One more who waits for a part.
+class Counted {
+ public:
+  explicit Counted(Common& common) : common_(common) { add(1); }
+  ~Counted() { add(-1); }
+
+ private:
+  void add(int one) {
+    const std::lock_guard lock(common_.mutex);
+    common_.wait_for_parts += one;
+  }
+
+  Common& common_;
+};
+
+}  // namespace
 
 Driver::Pause::Pause(const Driver& driver)
     : driver_(driver), lock_(driver.driving_, std::try_to_lock) {
@@ -17,7 +37,15 @@ Driver::Pause::Pause(const Driver& driver)
 Driver::Pause::~Pause() {
   lock_.unlock();
   const std::lock_guard lock(driver_.common_.mutex);
-  driver_.common_.changed.notify_all();
+  driver_.call_back();
+}
+
+// The engine's thread, if it was kept away and may have something to do. Called with the mutex
+// held.
+void Driver::call_back() const {
+  if (!std::exchange(parked_, false)) return;
+  if (std::ranges::any_of(attempts_, [](const auto& a) { return a->phase == Phase::open; }))
+    work_.notify_one();
 }
 
 std::vector<std::string> Driver::take_guard_record() {
@@ -64,6 +92,7 @@ bool Driver::poll(Attempt& attempt, std::size_t part) {
 bool Driver::wait(Attempt& attempt, std::size_t part, double seconds) {
   const bool limited = !(seconds <= 0);
   const auto until = limited ? Deadline::in(seconds, "").at : Clock::time_point::max();
+  const Counted counted(common_);
   {
     const std::lock_guard lock(common_.mutex);
     if (!attempt.is_done(part)) require_under_way(attempt, part);
@@ -106,11 +135,13 @@ StepStats Driver::finish(Attempt& attempt) {
 
 // Whoever does the engine's work and waits for the transport looks at what is new.
 void Driver::tell_engine() {
-  if (common_.setup.engine == Engine::thread)
-    common_.changed.notify_all();
-  else if (driving_.try_lock())
-    return driving_.unlock();
-  common_.transport.wake();
+  bool rests = false;
+  {
+    const std::lock_guard lock(common_.mutex);
+    rests = resting_;
+    if (!rests) work_.notify_one();
+  }
+  if (rests) common_.transport.wake();
 }
 
 // Does the engine's work, or waits for the thread that does. False: it has become too late.

@@ -32,7 +32,7 @@ Driver::~Driver() {
   {
     const std::lock_guard lock(common_.mutex);
     quitting_ = true;
-    common_.changed.notify_all();
+    work_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -220,7 +220,7 @@ bool Driver::drive(const std::optional<Clock::time_point>& pause) {
       failed = true;
     }
   }
-  if (pause && !any && !failed && wanted_ == 0) rest(*pause);
+  if (pause && !any && !failed) rest(*pause);
   return any;
 }
 
@@ -234,28 +234,38 @@ void Driver::rest(Clock::time_point until) {
     first = one;
     waiting = attempt.get();
   }
-  if (!first) return;
+  if (!first || !lies_down()) return;
   try {
     waiting->rest(*first, until);
   } catch (...) {
     waiting->fail();
   }
+  const std::lock_guard lock(common_.mutex);
+  resting_ = false;
 }
 
-// The engine's thread. Without anything that flies it waits for callers.
+// Whoever brings something new either is seen here or sees that somebody has to be woken.
+bool Driver::lies_down() {
+  const std::lock_guard lock(common_.mutex);
+  resting_ = wanted_ == 0 && std::ranges::none_of(
+                                 attempts_, [](const auto& attempt) { return attempt->has_new(); });
+  return resting_;
+}
+
+// The engine's thread. Without anything that flies it waits for callers; who keeps it away calls it
+// back.
 void Driver::run() {
-  bool more =
-      false;  // work that was left for a caller's sake; has_work only knows what wakes it up
   const auto has_work = [&] {
-    return quitting_ ||
-           (wanted_ == 0 && (more || std::ranges::any_of(attempts_, [](const auto& attempt) {
-                               return attempt->has_work();
-                             })));
+    parked_ = !quitting_ && wanted_ > 0;
+    return !parked_ && (quitting_ || left_ ||
+                        std::ranges::any_of(
+                            attempts_, [](const auto& attempt) { return attempt->has_work(); }));
   };
-  for (;;) {
+  for (bool more = false;;) {
     {
       std::unique_lock lock(common_.mutex);
-      common_.changed.wait(lock, has_work);
+      left_ = more;
+      work_.wait(lock, has_work);
       if (quitting_) return;
     }
     for (more = true; more && wanted_ == 0;) more = drive(Clock::time_point::max());

@@ -76,14 +76,21 @@ class Driver {
 
   bool drive(const std::optional<Clock::time_point>& pause = {});
   void rest(Clock::time_point until);
+  bool lies_down();
   void run();
   void tell_engine();
+  void call_back() const;
   template <class Done>
   bool wait_until(Attempt& attempt, Done done, Clock::time_point until = Clock::time_point::max());
 
   Common common_;
   mutable std::mutex driving_;           // held by whoever does the engine's work
   mutable std::atomic<int> wanted_ = 0;  // callers for whom the engine's thread steps back
+  // With the mutex held:
+  mutable std::condition_variable work_;  // the engine's thread may have some
+  mutable bool parked_ = false;           // it stays away from it for a caller's sake
+  bool left_ = false;                     // there was more when it stepped back
+  bool resting_ = false;                  // somebody waits for the transport, or is about to
   std::vector<std::unique_ptr<Attempt>> attempts_;  // by slot; changed with both mutexes held
   std::vector<bool> held_;                          // by slot: somebody has a handle of it
   std::vector<Attempt*> in_;                        // by tensor: the step it is in; null: none

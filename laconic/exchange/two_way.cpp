@@ -262,7 +262,8 @@ class TwoWayUnit : public Unit {
     transfer.receives.push_back(Receive::sized(rank, into, largest_frame(plan, what)));
   }
 
-  // In rank order: floating-point sums depend on it.
+  // In rank order: floating-point sums depend on it. A sum stands where this rank's own gradient
+  // stood, of which nobody needs anything any more, until the mean is written there.
   void add_up(const Step& step) {
     const Timed timed(step.stats.decompress_seconds);
     const Leg leg = up(step);
@@ -271,17 +272,27 @@ class TwoWayUnit : public Unit {
       of(frames_, rank).open(leg, rank, owners_.of(me_), bytes.view(), step.scratch, rank == me_);
     }
     together_.hold(frames_, owners_.of(me_).size());
-    std::size_t count = 0;
-    for (const std::size_t i : owners_.of(me_)) count += step.plan.layout[i].count;
-    float* y = sum_.reset(count).data();
-    for (std::size_t place = 0; place < owners_.of(me_).size(); ++place) {
-      const std::size_t entries = step.plan.layout[owners_.of(me_)[place]].count;
-      for (std::size_t from = 0; from < entries; from += kBlock) {
-        const std::size_t to = std::min(entries, from + kBlock);
-        together_.sum(place, from, 1, {y + from, y + to});
-      }
-      y += entries;
+    make_room(step);
+    for (std::size_t place = 0; place < sums_at_.size(); ++place) {
+      const std::span<float> y = sums_at_[place];
+      for (std::size_t from = 0; from < y.size(); from += kBlock)
+        together_.sum(place, from, 1, y.subspan(from, std::min(kBlock, y.size() - from)));
     }
+  }
+
+  // For sums of gradients that are not float32, or lie in several places, beside them.
+  void make_room(const Step& step) {
+    sums_at_.clear();
+    std::size_t beside = 0;
+    for (const std::size_t i : owners_.of(me_)) {
+      const Slice& slice = step.plan.layout[i];
+      float* const there = step.gradient.floats(slice).array();
+      sums_at_.emplace_back(there, slice.count);
+      if (!there) beside += slice.count;
+    }
+    float* room = sum_.reset(beside).data();
+    for (std::span<float>& sum : sums_at_)
+      if (!sum.data()) sum = {std::exchange(room, room + sum.size()), sum.size()};
   }
 
   void write_down(const Step& step) {
@@ -289,15 +300,12 @@ class TwoWayUnit : public Unit {
     const Leg leg = down(step);
     back_.reserve(usual_frame(leg.plan, owners_.of(me_)));
     back_out_.begin(leg, me_, back_);
-    std::span<const float> rest = sum_.view();
     for (std::size_t place = 0; place < owners_.of(me_).size(); ++place) {
       const std::size_t i = owners_.of(me_)[place];
-      const auto x = rest.first(leg.plan.layout[i].count);
-      rest = rest.subspan(x.size());
       if (std::ranges::all_of(frames_, [&](const FrameIn& frame) { return frame.rests(place); }))
         back_out_.rest(i, *exchange_.owed());
       else
-        back_out_.add(i, Floats(x), *exchange_.owed(), step.scratch);
+        back_out_.add(i, Floats(sums_at_[place]), *exchange_.owed(), step.scratch);
     }
     back_out_.finish();
   }
@@ -319,6 +327,7 @@ class TwoWayUnit : public Unit {
   std::vector<FrameIn> frames_;          // of all ranks, for this rank's shard
   FramesTogether together_;
   Array<float> sum_;
+  std::vector<std::span<float>> sums_at_;  // of this rank's shard, by place
   SumsOfOwners sums_;
 };
 

@@ -44,7 +44,7 @@ class BenchTraining(TrainerTest):
     FEW = ["--rounds", "2", "--steps", "2", "--warm", "1", *SMALL]
 
     def test_variants_take_turns(self):
-        variants = ["alone", "dense", "natural exchange=sharded guard=report"]
+        variants = ["alone", "barrier", "dense", "natural exchange=sharded guard=report"]
         words = [word for variant in variants for word in ("--variant", variant)]
         lines = [json.loads(line) for line in self.ok("bench", "training", *words, *self.FEW, "--json").splitlines()]
         self.assertEqual([(line["round"], line["variant"]) for line in lines], [(r, v) for r in (0, 1) for v in variants])
@@ -52,6 +52,7 @@ class BenchTraining(TrainerTest):
             self.assertEqual(len(line["step_seconds"]), 2)
             self.assertGreaterEqual(line["seconds"], sum(line["step_seconds"]) * 0.99)
             self.assertEqual(line["bytes"] == 0, line["variant"] == "alone")
+            self.assertEqual(line["exposed_seconds"] == 0, line["variant"] == "alone")
             self.assertEqual(line["lanes"], ["recipe"] * 2)
         shown = self.ok("bench", "training", *words, *self.FEW)
         self.assertRegex(shown, r"2 ranks x 16 images, 2 rounds of 2 steps, transport threads\n")

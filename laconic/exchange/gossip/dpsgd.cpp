@@ -8,19 +8,19 @@ namespace {
 
 class Dpsgd : public Mixer {
  public:
-  Dpsgd(MixerSetup setup, double gamma)
-      : model_(setup.model), gamma_(gamma), near_(setup), next_(count_of(setup.model)) {}
+  Dpsgd(MixerSetup setup, double gamma) : model_(setup.model), gamma_(gamma), near_(setup) {}
 
   StepStats mix(std::span<float> x, const StepInfo& info) override {
     require_count(x, model_);
     StepStats stats;
     near_.swap(x, info.step, stats);
     Stopwatch watch;
-    std::ranges::copy(x, next_.begin());
-    const auto& neighbours = near_.neighbours(info.step);
-    for (std::size_t j = 0; j < neighbours.size(); ++j)
-      if (near_.open(j)) approach(x, j, static_cast<float>(gamma_ * neighbours[j].weight));
-    std::ranges::copy(next_, x.begin());
+    const Layout& layout = near_.layout();
+    for (std::size_t place = 0; place < layout.size(); ++place)
+      for (std::size_t from = 0; from < layout[place].count; from += kBlock)
+        approach(
+            x.subspan(layout[place].offset + from, std::min(kBlock, layout[place].count - from)),
+            place, from, near_.neighbours(info.step));
     stats.decompress_seconds += watch.lap();
     return stats;
   }
@@ -29,17 +29,25 @@ class Dpsgd : public Mixer {
   void load(const State& state) override { expect_state(state, {}, model_); }
 
  private:
-  // next += weight (x_j - x): both ends compute the same difference, so the sum of models stays.
-  void approach(std::span<const float> x, std::size_t j, float weight) {
-    theirs_.assign(x.size(), 0.0F);
-    near_.from(j).add(1, theirs_);
-    for (std::size_t i = 0; i < x.size(); ++i) next_[i] += weight * (theirs_[i] - x[i]);
+  // next += weight (x_j - x) for all neighbours: both ends compute the same difference, so the sum
+  // of models stays. x is a block, in the cache, of the place-th slice.
+  void approach(std::span<float> x, std::size_t place, std::size_t from,
+                std::span<const Neighbour> neighbours) const {
+    float next[kBlock], theirs[kBlock];
+    std::ranges::copy(x, next);
+    for (std::size_t j = 0; j < neighbours.size(); ++j) {
+      if (!near_.open(j)) continue;
+      const auto weight = static_cast<float>(gamma_ * neighbours[j].weight);
+      std::fill_n(theirs, x.size(), 0.0F);
+      near_.from(j).slice(place).add(from, from + x.size(), 1, theirs);
+      for (std::size_t i = 0; i < x.size(); ++i) next[i] += weight * (theirs[i] - x[i]);
+    }
+    std::copy_n(next, x.size(), x.begin());
   }
 
   Model model_;
   double gamma_;
   Neighbourhood near_;
-  std::vector<float> next_, theirs_;
 };
 
 const RegisterMixer dpsgd{{

@@ -31,6 +31,7 @@ class Neighbourhood {
     return neighbours_[round(step)];
   }
   int rank() const { return transport_.rank(); }
+  const Layout& layout() const { return plan_.layout; }  // whose slices frames have
 
   // Compresses x, sends it and takes in the neighbours' frames, each checked to its last bit. Fills
   // the stats but for what comes after.

@@ -133,18 +133,9 @@ HWY_INLINE void store_signed(const Four& v, std::int8_t* to) { store_packed(pack
 
 #else
 
-HWY_INLINE void store_bytes(const Four& v, std::uint8_t* to) {
-  const std::size_t lanes = hn::Lanes(U32());
-  const auto one = [&](Word word, std::size_t at) HWY_ATTR {
-    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), word)), Bytes(), to + at * lanes);
-  };
-  one(v.a, 0);
-  one(v.b, 1);
-  one(v.c, 2);
-  one(v.d, 3);
-}
-HWY_INLINE void store_signed(const Four& v, std::int8_t* to) {
-  const hn::Rebind<std::int8_t, U32> bytes;
+template <class Byte>
+HWY_INLINE void store_each(const Four& v, Byte* to) {
+  const hn::Rebind<Byte, U32> bytes;
   const std::size_t lanes = hn::Lanes(U32());
   const auto one = [&](Word word, std::size_t at) HWY_ATTR {
     hn::StoreU(hn::DemoteTo(bytes, hn::BitCast(I32(), word)), bytes, to + at * lanes);
@@ -154,6 +145,8 @@ HWY_INLINE void store_signed(const Four& v, std::int8_t* to) {
   one(v.c, 2);
   one(v.d, 3);
 }
+HWY_INLINE void store_bytes(const Four& v, std::uint8_t* to) { store_each(v, to); }
+HWY_INLINE void store_signed(const Four& v, std::int8_t* to) { store_each(v, to); }
 
 #endif
 

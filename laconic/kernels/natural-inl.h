@@ -95,7 +95,7 @@ struct Four {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 
 // Packing works in parts of 128 bits; this puts the words of four bytes back in order. Packing all
-// four before storing is worth a quarter of the encoder's time to AVX2, and half to AVX-512.
+// four before storing is worth a quarter of the encoder's time to AVX2, and an eighth to AVX-512.
 #if HWY_TARGET == HWY_AVX2
 HWY_INLINE __m256i in_order(__m256i packed) {
   return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));

@@ -26,7 +26,7 @@ enum class Order { forwards, backwards };
 // Calls use(from, count) for every block of kBlock entries, on all threads; backwards from the last
 // entries to the first, which after a sweep forwards finds some of them in the cache. What it
 // writes past the cache is seen by all when this returns: waiting for it after every block would
-// take a third of a memcpy.
+// take an eighth of a memcpy.
 template <class Use>
 void each_block(std::size_t count, Pool& pool, Use use, Order order = Order::forwards) {
   constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time

@@ -56,7 +56,7 @@ HWY_INLINE void to_codes_by(Entries entries, std::size_t count, const Ruler& rul
   const auto code = [&](std::size_t at) LACONIC_INLINED {
     const Values x = entries.x(at);
     const Values place = hn::Mul(hn::Sub(hn::Mul(x, fit), start), factor);
-    const Ints whole = whole_part(hn::Min(hn::Add(hn::Max(place, zero), rounder.next(zero)), top));
+    const Ints whole = whole_part(hn::Min(rounder.add(hn::Max(place, zero), zero), top));
     // Receivers add to 0, which makes 0 of -0.
     if (Entries::kLeaves) entries.leave(at, x, hn::Add(zero, worth.of(whole)));
     return whole;
@@ -96,7 +96,6 @@ void add_codes_run(const std::uint8_t* codes, std::size_t count, const Ruler& ru
   const CodeWorth worth(ruler);
   const Values w = set(weight);
   for (std::size_t i = 0; i < count; i += hn::Lanes(F32())) {
-    if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
     const Word code = hn::PromoteTo(U32(), hn::LoadU(Bytes(), codes + i));
     add_to(y + i, w, worth.of(hn::BitCast(I32(), code)));
   }
@@ -111,7 +110,7 @@ void extend_range(const float* x, std::size_t count, Range& range, std::uint32_t
   Word largest = hn::Zero(d);
   const Word mask = hn::Set(d, 0x7fffffffU);
   for (std::size_t i = 0; i < count; i += 2 * lanes) {
-    hwy::Prefetch(x + i + kReadAhead);
+    for (std::size_t at = i; at < i + 2 * lanes; at += 16) fetch_ahead(x + at + kReadAhead);
     const Values a = hn::LoadU(df, x + i), b = hn::LoadU(df, x + i + lanes);
     low = hn::Min(low, a);
     high = hn::Max(high, a);

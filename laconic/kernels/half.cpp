@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "laconic/kernels/groups.h"
+#include "laconic/kernels/looks.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/kernels/stream.h"
 
@@ -54,10 +55,6 @@ HWY_INLINE void leave(Entries& entries, std::size_t i, Value x, Value value) {
   if (Entries::kLeaves) entries.leave(i, x, hn::Add(hn::Zero(F32()), value));
 }
 
-// How far ahead of its use an array that is added to is asked for: the processor's own guesses end
-// with a page.
-constexpr std::size_t kAhead = 512;
-
 // How far ahead entries are asked for in the second of two passes over a block.
 constexpr std::size_t kNext = 4096;
 
@@ -89,7 +86,6 @@ std::uint32_t bf16_mixed_run(const Mixed& block, std::uint16_t* halves) {
 
 void bf16_add_run(const std::uint16_t* halves, std::size_t count, float weight, float* y) {
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
-    if (i % 16 == 0) fetch(y + i + kAhead);
     const Word half = hn::ShiftLeft<16>(load_halves(halves + i)), sign = set(0x80000000U);
     const Word magnitude = hn::Min(hn::AndNot(sign, half), set(0x7f7f0000U));
     add_to(y + i, weight, hn::BitCast(F32(), hn::Or(magnitude, hn::And(half, sign))));
@@ -176,7 +172,6 @@ void fp16_add_run(const std::uint16_t* halves, std::size_t count, const Window& 
                   float weight, float* y) {
   const Value scale = hn::Set(F32(), window.scale);
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
-    if (i % 16 == 0) fetch(y + i + kAhead);
     const Value value = from_fp16(hn::LoadU(U16(), halves + i), window.limit);
     add_to(y + i, weight, hn::Mul(value, scale));
   }
@@ -378,6 +373,7 @@ void fp16_to_floats(const std::uint8_t* halves, std::span<float> y) {
 }
 
 unsigned fp16_top(std::span<const float> x) { return std::max(largest_magnitude(x) >> 23, 1U); }
+unsigned fp16_top(const Mixed& block) { return std::max(largest_magnitude(block) >> 23, 1U); }
 
 void fp16_encode(std::span<const float> x, unsigned top, std::uint8_t* halves) {
   const Window window = window_of(top);

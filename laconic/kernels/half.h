@@ -37,5 +37,6 @@ void floats_to_fp16(std::span<const float> x, std::uint8_t* halves);
 // The exponent field of the entry with the largest magnitude, 1..254, or 255 when x holds NaN or
 // Inf.
 unsigned fp16_top(std::span<const float> x);
+unsigned fp16_top(const Mixed& block);
 
 }  // namespace laconic::kernels

@@ -128,7 +128,7 @@ HWY_INLINE void to_levels_by(Entries entries, std::size_t count, const Steps& st
       const Values v = entries.x(i + number * lanes);
       const Values y = hn::Mul(hn::Abs(v), by);
       sum.add(y, (start + number) % LaneSum::kVectors);
-      const Values moved = hn::Min(hn::Add(y, rounder.next(v)), limit);
+      const Values moved = hn::Min(rounder.add(y, v), limit);
       if (kMayBeWide) largest = hn::Max(largest, moved);
       const Ints whole = whole_part(hn::CopySignToAbs(moved, v));
       if (Entries::kLeaves) entries.leave(i + number * lanes, v, worth.of(whole));
@@ -212,7 +212,6 @@ void add_levels_run(LevelView levels, std::size_t count, Unit unit, float weight
   const Values w = set(weight);
   const Ints marker = hn::Set(di, kWide);
   for (std::size_t i = 0; i < count; i += lanes) {
-    if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
     Ints level = load_levels(levels.small + i);
     const auto beyond = hn::Eq(level, marker);
     if (levels.wide && !hn::AllFalse(di, beyond)) {
@@ -290,7 +289,6 @@ void add_powers_run(const std::int8_t* levels, std::size_t count, const Powers& 
                     float weight, float* y) {
   const Values w = set(weight);
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
-    if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
     add_to(y + i, w, power_of(load_levels(levels + i), powers));
   }
 }

@@ -118,6 +118,14 @@ class Cached {
   float* to_;
 };
 
+// Nothing is written.
+class Nowhere {
+ public:
+  HWY_INLINE explicit Nowhere(float*) {}
+  HWY_INLINE void put(std::size_t, hn::Vec<F32>) const {}
+  HWY_INLINE void end(std::size_t) const {}
+};
+
 // Vectors of x, and what becomes of them, in order; `end` comes after the last. How `left` is
 // written is known when a loop is compiled.
 template <class Left>
@@ -147,6 +155,8 @@ class MixedLanes {
   HWY_INLINE void leave(std::size_t i, hn::Vec<F32> x, hn::Vec<F32> decoded) {
     left_.put(i, hn::Mul(c_, hn::Sub(x, decoded)));
   }
+  // Or x itself, to be mixed no more.
+  HWY_INLINE void keep(std::size_t i, hn::Vec<F32> x) { left_.put(i, x); }
   HWY_INLINE void end(std::size_t count) const { left_.end(count); }
 
  private:

@@ -9,7 +9,6 @@ namespace laconic::kernels {
 
 // out[i] = a * x[i] + b * y[i], in float in this order; out may be x or y.
 void mix(float a, const float* x, float b, const float* y, std::span<float> out);
-
 // left[i] = c * (x[i] - decoded[i]); left may be x. If it streams, it is written past the cache
 // (kernels/stream.h): everything is when this returns, as seen by every thread.
 void leave(float c, const float* x, const float* decoded, std::size_t count, bool streams,
@@ -21,7 +20,7 @@ struct Mixed {
   const float* fresh = nullptr;
   const float* kept = nullptr;
   float a = 1, b = 1, c = 1;
-  float* left = nullptr;  // shares no entry with the others
+  float* left = nullptr;  // shares no entry with the others, unless each is the same there
   // Whether `left` is written past the cache: see kernels/stream.h. It then begins at a multiple of
   // 16 bytes, and somebody calls end_stream.
   bool streams = false;
@@ -31,11 +30,24 @@ struct Mixed {
   // x[i] = a * fresh[i] + b * kept[i], in float in this order.
   void x(float* to) const { mix(a, fresh, b, kept, {to, count}); }
 
+  // The same block for the first of two passes over it, which leaves nothing, and for the second:
+  // while that encodes, the block after it is asked for, because memory that rests meanwhile costs
+  // as much as all the rest.
+  Mixed looked_at() const {
+    Mixed some = *this;
+    some.left = nullptr;
+    return some;
+  }
+  Mixed ahead() const {
+    Mixed some = *this;
+    some.next_fresh = fresh + count, some.next_kept = kept + count;
+    return some;
+  }
+
   // The same block once it is mixed: x as it stands at `mixed`. Adding 0 * x[i] changes no bit of
-  // what is finite. While it is encoded, the block after it is asked for: memory that rests
-  // meanwhile costs as much as all the rest.
+  // what is finite.
   Mixed again(const float* mixed) const {
-    return {count, mixed, mixed, 1, 0, c, left, streams, fresh + count, kept + count};
+    return {count, mixed, mixed, 1, 0, c, left, streams, mixed + count, mixed + count};
   }
   // Entries from..from + size of it, `from` a multiple of 4.
   Mixed part(std::size_t from, std::size_t size) const {

@@ -59,5 +59,6 @@ void natural8_add(const std::uint8_t* codes, unsigned top, float weight, std::sp
 // The window's highest exponent field, 127..254: one above the largest entry's, which may round up.
 // Returns 255 when x holds NaN or Inf.
 unsigned natural_window(std::span<const float> x);
+unsigned natural_window(const Mixed& block);
 
 }  // namespace laconic::kernels

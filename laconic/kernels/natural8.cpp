@@ -1,6 +1,7 @@
 // The 8-bit form of natural compression: sign and exponent in a window per 4096 entries.
 #include <algorithm>
 
+#include "laconic/kernels/looks.h"
 #include "laconic/kernels/natural.h"
 #include "laconic/kernels/natural8_below.h"
 #include "laconic/kernels/reduce.h"
@@ -154,6 +155,10 @@ HWY_EXPORT(mixed8_hashed);
 HWY_EXPORT(mixed8_nearest);
 HWY_EXPORT(add8_groups);
 
+unsigned window_of(std::uint32_t largest) {
+  return largest >= kInfinity ? 255 : std::clamp((largest >> 23) + 1, 127U, 254U);
+}
+
 // Returns whether an entry lies below the window.
 bool encode8_whole(const float* x, std::size_t count, Rounding rounding, const Draws& draws,
                    std::uint64_t first, std::uint32_t base, std::uint8_t* codes) {
@@ -173,11 +178,8 @@ bool encode8_whole(const float* x, std::size_t count, Rounding rounding, const D
 
 }  // namespace
 
-unsigned natural_window(std::span<const float> x) {
-  const std::uint32_t largest = largest_magnitude(x);
-  if (largest >= kInfinity) return 255;
-  return std::clamp((largest >> 23) + 1, 127U, 254U);
-}
+unsigned natural_window(std::span<const float> x) { return window_of(largest_magnitude(x)); }
+unsigned natural_window(const Mixed& block) { return window_of(largest_magnitude(block)); }
 
 void natural8_encode(std::span<const float> x, Rounding rounding, const Draws& draws,
                      std::uint64_t first, unsigned top, std::uint8_t* codes) {

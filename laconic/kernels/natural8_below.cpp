@@ -75,16 +75,34 @@ struct IsNearer {
   }
 };
 
+// Among codes of what is decided: this one stays.
+constexpr std::uint8_t kStays = 2;
+
+HWY_INLINE void store_decided(const Four& decided, std::uint8_t* codes) {
+#if HWY_TARGET == HWY_SCALAR
+  std::uint8_t some[4];
+  store_bytes(decided, some);
+  for (std::size_t j = 0; j < 4; ++j)
+    if (some[j] != kStays) codes[j] = some[j];
+#else
+  const hn::Repartition<std::uint8_t, U32> d;
+  std::uint8_t some[hn::MaxLanes(d)];
+  store_bytes(decided, some);
+  const auto v = hn::LoadU(d, some);
+  hn::StoreU(hn::IfThenElse(hn::Eq(v, hn::Set(d, kStays)), hn::LoadU(d, codes), v), d, codes);
+#endif
+}
+
 // Codes of what is decided; distances[i] is 0, or the binades of an entry that coins decide.
 template <class Up>
 HWY_INLINE void below_by(const float* x, std::size_t count, std::uint32_t base, Up up,
                          std::uint8_t* codes, std::int8_t* distances) {
   const U32 d;
+  const std::size_t lanes = hn::Lanes(d);
   const Word zero = hn::Zero(d), one = hn::Set(d, 1), sign_bit = hn::Set(d, 0x80000000U);
   const Word least = hn::Set(d, ((base + 1) << 23) - 1), implied = hn::Set(d, 1U << 23);
-  const Word above = hn::Set(d, base + 1);
-  const hn::Rebind<std::int8_t, U32> bytes;
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+  const Word above = hn::Set(d, base + 1), stays = hn::Set(d, kStays);
+  const auto decide = [&](std::size_t i, Word& tossed) LACONIC_INLINED {
     const Word bits = load_bits(x + i), magnitude = hn::AndNot(sign_bit, bits);
     const auto below = hn::Lt(hn::Sub(magnitude, one), least);
     const Word fraction = hn::And(magnitude, hn::Sub(implied, one));
@@ -94,12 +112,17 @@ HWY_INLINE void below_by(const float* x, std::size_t count, std::uint32_t base, 
     const Word comes = hn::IfThenElseZero(up(bits, significand, distance, base == 0), one);
     const Word far = hn::IfThenElseZero(hn::Gt(distance, one), comes);
     const Word level = hn::Or(one, hn::ShiftRight<24>(hn::And(bits, sign_bit)));
-    const Word decided = hn::IfThenElse(hn::Gt(comes, far), level, zero);
-    const Word code = hn::PromoteTo(d, hn::LoadU(Bytes(), codes + i));
-    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), hn::IfThenElse(below, decided, code))),
-               Bytes(), codes + i);
-    const Word tossed = hn::IfThenElseZero(below, hn::IfThenElseZero(hn::Gt(far, zero), distance));
-    hn::StoreU(hn::DemoteTo(bytes, hn::BitCast(I32(), tossed)), bytes, distances + i);
+    tossed = hn::IfThenElseZero(below, hn::IfThenElseZero(hn::Gt(far, zero), distance));
+    return hn::IfThenElse(below, hn::IfThenElseZero(hn::Gt(comes, far), level), stays);
+  };
+  for (std::size_t i = 0; i < count; i += 4 * lanes) {
+    Four decided, tossed;
+    decided.a = decide(i, tossed.a);
+    decided.b = decide(i + lanes, tossed.b);
+    decided.c = decide(i + 2 * lanes, tossed.c);
+    decided.d = decide(i + 3 * lanes, tossed.d);
+    store_decided(decided, codes + i);
+    store_signed(tossed, distances + i);
   }
 }
 

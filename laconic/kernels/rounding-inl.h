@@ -27,7 +27,7 @@ void in_draws(std::size_t count, const Draws& draws, std::uint64_t first, Run ru
 }
 
 // How far ahead of its use an array that is added to is asked for: the processor's own guesses end
-// with a page.
+// with a page. Loops that do little else are faster by these guesses alone.
 inline constexpr std::size_t kAddAhead = 512;
 
 }  // namespace laconic::kernels
@@ -53,51 +53,47 @@ using Ints = hn::Vec<I32>;
 
 HWY_INLINE Values set(float value) { return hn::Set(F32(), value); }
 
-// (draw >> 8) / 2^24, exactly.
-HWY_INLINE Values uniform(Word draw) {
-  const auto whole = hn::ConvertTo(F32(), hn::BitCast(I32(), hn::ShiftRight<8>(draw)));
-  return hn::Mul(whole, set(0x1p-24F));
+// (draw >> 8) / 2^24, exactly, and y plus that: the product has no digits to lose, so that it may
+// be fused with the sum.
+HWY_INLINE Values whole_of(Word draw) {
+  return hn::ConvertTo(F32(), hn::BitCast(I32(), hn::ShiftRight<8>(draw)));
+}
+HWY_INLINE Values uniform(Word draw) { return hn::Mul(whole_of(draw), set(0x1p-24F)); }
+HWY_INLINE Values add_uniform(Values y, Word draw) {
+  return hn::MulAdd(whole_of(draw), set(0x1p-24F), y);
 }
 
-// What is added before the fraction is cut off, a vector a call, for entries of these signs.
+// y, and what is added before the fraction is cut off, a vector a call, for entries of these signs.
 template <class Drawn>
 class AtRandom {
  public:
   HWY_INLINE explicit AtRandom(const Drawn& draws) : draws_(draws) {}
-  HWY_INLINE Values next(Values x) { return uniform(draws_.next(hn::BitCast(U32(), x))); }
+  HWY_INLINE Values add(Values y, Values x) {
+    return add_uniform(y, draws_.next(hn::BitCast(U32(), x)));
+  }
 
  private:
   Drawn draws_;
 };
 struct ToNearest {
-  HWY_INLINE Values next(Values) const { return set(0x1.fffffep-2F); }
+  HWY_INLINE Values add(Values y, Values) const { return hn::Add(y, set(0x1.fffffep-2F)); }
 };
 
 // The whole part of numbers within int32. Highway's own conversion also mends what lies beyond,
 // with four more operations: a fifth of the encoder's time.
 #if HWY_TARGET == HWY_AVX2
 HWY_INLINE Ints whole_part(Values v) { return Ints{_mm256_cvttps_epi32(v.raw)}; }
+#elif HWY_TARGET == HWY_AVX3
+HWY_INLINE Ints whole_part(Values v) { return Ints{_mm512_cvttps_epi32(v.raw)}; }
 #else
 HWY_INLINE Ints whole_part(Values v) { return hn::ConvertTo(I32(), v); }
 #endif
 
 // Four vectors of whole numbers as bytes, signed ones or 0 to 255.
-#if HWY_TARGET == HWY_AVX2
 HWY_INLINE void store_signed(Ints a, Ints b, Ints c, Ints d, std::int8_t* to) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                      in_order(_mm256_packs_epi16(_mm256_packs_epi32(a.raw, b.raw),
-                                                  _mm256_packs_epi32(c.raw, d.raw))));
+  const U32 u;
+  store_signed({hn::BitCast(u, a), hn::BitCast(u, b), hn::BitCast(u, c), hn::BitCast(u, d)}, to);
 }
-#else
-HWY_INLINE void store_signed(Ints a, Ints b, Ints c, Ints d, std::int8_t* to) {
-  const hn::Rebind<std::int8_t, U32> bytes;
-  const std::size_t lanes = hn::Lanes(U32());
-  hn::StoreU(hn::DemoteTo(bytes, a), bytes, to);
-  hn::StoreU(hn::DemoteTo(bytes, b), bytes, to + lanes);
-  hn::StoreU(hn::DemoteTo(bytes, c), bytes, to + 2 * lanes);
-  hn::StoreU(hn::DemoteTo(bytes, d), bytes, to + 3 * lanes);
-}
-#endif
 HWY_INLINE void store_unsigned(Ints a, Ints b, Ints c, Ints d, std::uint8_t* to) {
   const U32 u;
   store_bytes({hn::BitCast(u, a), hn::BitCast(u, b), hn::BitCast(u, c), hn::BitCast(u, d)}, to);

@@ -76,16 +76,22 @@ void add_signs_run(const std::uint8_t* signs, std::size_t count, float scale, fl
 }
 #endif
 
-void leave_signs_run(const Mixed& block, float scale) {
+void pack_and_leave_run(const Mixed& block, float scale, std::uint8_t* signs) {
   const Values plus = set(scale), minus = set(-scale), zero = hn::Zero(F32());
   const std::size_t lanes = hn::Lanes(F32());
   with_mixed(block, [&](auto entries) HWY_ATTR {
     for (std::size_t i = 0; i < block.count; i += 16) {
       entries.ahead(i);
-      for (std::size_t at = i; at < i + 16; at += lanes) {
-        const Values x = entries.x(at);
-        entries.leave(at, x, hn::IfThenElse(hn::Lt(x, zero), minus, plus));
+      unsigned bits = 0;
+      for (std::size_t at = 0; at < 16; at += lanes) {
+        const Values x = entries.x(i + at);
+        const auto below = hn::Lt(x, zero);
+        std::uint8_t some[8] = {};
+        hn::StoreMaskBits(F32(), below, some);
+        bits |= unsigned{load<std::uint16_t>(some)} << at;
+        entries.leave(i + at, x, hn::IfThenElse(below, minus, plus));
       }
+      store(signs + i / 8, static_cast<std::uint16_t>(bits));
     }
     entries.end(block.count);
   });
@@ -100,7 +106,7 @@ namespace {
 
 HWY_EXPORT(pack_signs_run);
 HWY_EXPORT(add_signs_run);
-HWY_EXPORT(leave_signs_run);
+HWY_EXPORT(pack_and_leave_run);
 
 }  // namespace
 
@@ -113,10 +119,13 @@ void pack_signs(std::span<const float> x, std::uint8_t* signs) {
       In<float>{x.data()}, Out<Bit>{signs});
 }
 
-void leave_signs(const Mixed& block, float scale) {
-  in_mixed_groups(block, [&](std::size_t, const Mixed& some) {
-    HWY_DYNAMIC_DISPATCH(leave_signs_run)(some, scale);
-  });
+void pack_and_leave_signs(const Mixed& block, float scale, std::uint8_t* signs) {
+  in_mixed_groups(
+      block,
+      [&](std::size_t, const Mixed& some, std::uint8_t* signs) {
+        HWY_DYNAMIC_DISPATCH(pack_and_leave_run)(some, scale, signs);
+      },
+      Out<Bit>{signs});
 }
 
 void add_signs(const std::uint8_t* signs, float scale, float weight, std::span<float> y) {

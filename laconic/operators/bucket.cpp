@@ -112,23 +112,22 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
     return finite;
   }
 
-  // Mixed once, then bucket by bucket while it is in the first-level cache.
+  // Bucket by bucket, mixed anew for each of its two passes: that takes less than to keep what was
+  // mixed in the first-level cache beside two arrays.
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
     // What is left of smaller ones is gathered first: each would end within a line.
     constexpr std::size_t kStreamedAlone = 512;
     const SweepQuantiser& inner = *inner_->sweeping();
-    float x[kBlock], left[kBlock];
-    block.x(x);
-    kernels::Mixed mixed = block.again(x);
+    float left[kBlock];
+    kernels::Mixed mixed = block;
     const bool gathers = block.streams && size_ < kStreamedAlone;
     if (gathers) mixed.left = left, mixed.streams = false;
     bool finite = true;
     in_buckets(from, block.count, planes,
                [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
                  const kernels::Mixed some = mixed.part(begin - from, count);
-                 finite = finite && inner.encode_few_mixed({some.fresh, count}, some, part,
-                                                           keys.at(keys.first + begin));
+                 finite = finite && inner.encode_few_mixed(some, part, keys.at(keys.first + begin));
                });
     if (gathers) kernels::stream(left, block.count, block.left);
     return finite;

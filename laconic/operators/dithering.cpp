@@ -21,7 +21,11 @@ class Dithering : public TwoPassQuantiser {
   }
 
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
-    return norm_ == "inf" ? largest_of(x) : norm_ == "1" ? magnitudes_of(x) : squares_of(x);
+    return measures_of(x);
+  }
+  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t,
+                               const PlaneSpans&) const override {
+    return measures_of(block);
   }
 
   void begin(const kernels::Measures& all, std::size_t, const PlaneSpans& planes) const override {
@@ -69,6 +73,11 @@ class Dithering : public TwoPassQuantiser {
   }
 
  private:
+  template <class Entries>
+  kernels::Measures measures_of(const Entries& x) const {
+    return norm_ == "inf" ? largest_of(x) : norm_ == "1" ? magnitudes_of(x) : squares_of(x);
+  }
+
   int s_;
   std::string norm_;
 };

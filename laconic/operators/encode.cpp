@@ -40,7 +40,10 @@ void leave_block(const Floats& left, std::size_t from, std::size_t count, Make m
   left.store(from, count, to);
 }
 
-// A source, scaled, and what is left of each block after it was encoded.
+// A source, scaled, and what is left of each block after it was encoded. What the first sweep mixes
+// is kept where the rest will be left, and made into that in place: the second sweep then reads one
+// array instead of two and finds the lines that it writes in the cache, which is worth more than
+// writing twice costs.
 class Mixing : public Sweeps {
  public:
   Mixing(const Source& source, float scale, const Quantiser& quantiser, const PlaneSpans& planes)
@@ -59,11 +62,15 @@ class Mixing : public Sweeps {
 
   bool mixes_and_leaves() const override { return scale_ == 1 && source_.mixes_and_leaves(); }
   void open(std::size_t from, std::size_t count, MixedBlock& block) const override {
-    source_.open(from, count, block);
+    if (!kept_) return source_.open(from, count, block);
+    float* x = source_.left.array() + from;
+    block.mixed = kernels::Mixed{.count = count, .c = source_.c, .left = x}.again(x);
   }
   void close(std::size_t from, const MixedBlock& block) const override {
-    source_.close(from, block);
+    if (!kept_) source_.close(from, block);
   }
+  bool keeps() const override { return mixes_and_leaves() && source_.left.array(); }
+  void kept() const override { kept_ = true; }
 
   void done(std::size_t from, std::span<const float> x) const override {
     if (source_.left.empty()) return;
@@ -79,6 +86,7 @@ class Mixing : public Sweeps {
   float scale_;
   const Quantiser& quantiser_;
   PlaneViews planes_;
+  mutable bool kept_ = false;  // set between two sweeps
 };
 
 // Planes at the end of a section.
@@ -166,8 +174,7 @@ bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys
   return finite;
 }
 
-// Sweep by sweep, mixed anew each time: that reads more than one array of what was mixed would, and
-// writes less.
+// Sweep by sweep, mixed anew each time unless the first keeps it.
 bool Operator::encode_swept(const Source& source, Buffer& out, const Keys& keys,
                             Scratch& scratch) const {
   const SweepQuantiser& quantiser = *chain_->quantiser->sweeping();

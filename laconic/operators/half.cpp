@@ -30,12 +30,10 @@ class Fp16 : public BlockQuantiser {
 
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys&) const override {
-    float x[kBlock];
-    block.x(x);
-    const unsigned top = kernels::fp16_top({x, block.count});
+    const unsigned top = kernels::fp16_top(block.looked_at());
     planes[0][from / kBlock] = static_cast<std::uint8_t>(top);
     if (top == 255) return false;
-    kernels::fp16_encode_mixed(block.again(x), top, planes[1].data() + 2 * from);
+    kernels::fp16_encode_mixed(block.ahead(), top, planes[1].data() + 2 * from);
     return true;
   }
 

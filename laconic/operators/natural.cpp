@@ -90,13 +90,11 @@ class Natural8 : public BlockQuantiser {
 
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
-    float x[kBlock];
-    block.x(x);
-    const unsigned top = kernels::natural_window({x, block.count});
+    const unsigned top = kernels::natural_window(block.looked_at());
     planes[0][from / kWindow] = static_cast<std::uint8_t>(top);
     if (top == 255) return false;
-    return kernels::natural8_encode_mixed(block.again(x), rounding_, keys.draws(),
-                                          keys.first + from, top, planes[1].data() + from) ||
+    return kernels::natural8_encode_mixed(block.ahead(), rounding_, keys.draws(), keys.first + from,
+                                          top, planes[1].data() + from) ||
            BlockQuantiser::encode_mixed(block, from, planes, keys);
   }
 

@@ -9,6 +9,7 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/levels.h"
+#include "laconic/kernels/looks.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/operators/stage.h"
 
@@ -21,17 +22,20 @@ inline float to_norm(double value) {
   return value < static_cast<double>(kMost) ? static_cast<float>(value) : kMost;
 }
 
-// The largest magnitude alone.
-inline kernels::Measures largest_of(std::span<const float> x) {
+// The largest magnitude alone, of entries as they lie or as a block mixes them.
+template <class Entries>
+kernels::Measures largest_of(const Entries& x) {
   return {.largest = kernels::largest_magnitude(x)};
 }
 
 // |x|^2 or |x|_1 of a block alone, in one pass over it: a sum of finite floats is finite.
-inline kernels::Measures squares_of(std::span<const float> x) {
+template <class Entries>
+kernels::Measures squares_of(const Entries& x) {
   const double sum = kernels::sum_of_squares(x);
   return {.largest = std::isfinite(sum) ? 0 : kernels::kInfinity, .squares = sum};
 }
-inline kernels::Measures magnitudes_of(std::span<const float> x) {
+template <class Entries>
+kernels::Measures magnitudes_of(const Entries& x) {
   const double sum = kernels::sum_of_magnitudes(x);
   return {.largest = std::isfinite(sum) ? 0 : kernels::kInfinity, .magnitudes = sum};
 }

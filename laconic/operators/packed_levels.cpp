@@ -130,6 +130,10 @@ class PackedSweeps : public Packed<TwoPassQuantiser> {
                          const PlaneSpans&) const override {
     return inner_->look(x, from, {});
   }
+  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t from,
+                               const PlaneSpans&) const override {
+    return inner_->look_mixed(block, from, {});
+  }
   void begin(const kernels::Measures& all, std::size_t count,
              const PlaneSpans& planes) const override {
     inner_->begin(all, count, planes);

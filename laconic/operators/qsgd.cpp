@@ -32,6 +32,10 @@ class Qsgd : public LinearDithering {
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
     return max_ ? largest_of(x) : squares_of(x);
   }
+  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t,
+                               const PlaneSpans&) const override {
+    return max_ ? largest_of(block) : squares_of(block);
+  }
 
  protected:
   float norm_of(const kernels::Measures& all, std::size_t) const override {

@@ -30,9 +30,13 @@ class Sign : public TwoPassQuantiser {
   }
   void encode_block(std::span<const float>, std::size_t, const PlaneSpans&,
                     const Keys&) const override {}
-  bool encode_mixed(const kernels::Mixed& block, std::size_t, const PlaneSpans& planes,
+  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t,
+                               const PlaneSpans&) const override {
+    return magnitudes_of(block);
+  }
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys&) const override {
-    kernels::leave_signs(block, load_scale(planes[0]));
+    kernels::pack_and_leave_signs(block, load_scale(planes[0]), planes[1].data() + from / 8);
     return true;
   }
 

@@ -44,9 +44,8 @@ void Source::open(std::size_t from, std::size_t count, MixedBlock& block) const 
 
 void Source::close(std::size_t from, const MixedBlock& block) const {
   const kernels::Mixed& mixed = block.mixed;
-  if (mixed.streams)
-    kernels::end_stream();
-  else if (float* array = left.array(); array && mixed.left == block.left)
+  if (mixed.streams) return;
+  if (float* array = left.array(); array && mixed.left == block.left)
     kernels::stream(mixed.left, mixed.count, array + from);
   else
     left.store(from, mixed.count, mixed.left);

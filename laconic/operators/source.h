@@ -38,7 +38,8 @@ struct Source {
   const float* load(std::size_t from, std::size_t count, float* buffer) const;
 
   // Whether two arrays are mixed and something is left of them. Then `open` makes `block` the
-  // entries from..from + count, at most kBlock, and `close` stores what was written to its `left`.
+  // entries from..from + count, at most kBlock, and `close` stores what was written to its `left`,
+  // if that does not stream: somebody calls end_stream.
   bool mixes_and_leaves() const { return takes_kept() && !left.empty(); }
   void open(std::size_t from, std::size_t count, MixedBlock& block) const;
   void close(std::size_t from, const MixedBlock& block) const;

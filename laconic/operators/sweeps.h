@@ -3,6 +3,7 @@
 #pragma once
 
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/source.h"
@@ -24,6 +25,9 @@ class Sweeps {
   virtual bool mixes_and_leaves() const { return false; }
   virtual void open(std::size_t /*from*/, std::size_t /*count*/, MixedBlock& /*block*/) const {}
   virtual void close(std::size_t /*from*/, const MixedBlock& /*block*/) const {}
+  // Whether a sweep before all others may leave x itself: after `kept`, `open` finds it there.
+  virtual bool keeps() const { return false; }
+  virtual void kept() const {}
 
   // Calls use(from, x) for every block, on all threads.
   template <class Use>
@@ -35,6 +39,18 @@ class Sweeps {
           use(from, std::span<const float>(load(from, count, buffer), count));
         },
         order);
+  }
+  // The same before all other sweeps, or use_mixed(from, block), which writes x as what is left.
+  template <class Use, class UseMixed>
+  void look_each(Pool& pool, Use use, UseMixed use_mixed) const {
+    if (!keeps()) return each(pool, use);
+    each_block(size_, pool, [&](std::size_t from, std::size_t count) {
+      MixedBlock block;
+      open(from, count, block);
+      use_mixed(from, block.mixed);
+      close(from, block);
+    });
+    kept();
   }
 
   // Every block is encoded, and what is left of it written: by encode(from, x), or by
@@ -72,12 +88,11 @@ class SweepQuantiser : public Quantiser {
   // The same for 1 to kBlock entries.
   virtual bool encode_few(std::span<const float> x, const PlaneSpans& planes,
                           const Keys& keys) const = 0;
-  // The same for x that `block` has mixed already (Mixed::again), writing block.left too.
-  virtual bool encode_few_mixed(std::span<const float> x, const kernels::Mixed& block,
-                                const PlaneSpans& planes, const Keys& keys) const {
-    if (!encode_few(x, planes, keys)) return false;
-    leave_of(*this, views(planes), 0, block.c, x, block.streams, block.left);
-    return true;
+  // The same for what `block` mixes, writing block.left too.
+  virtual bool encode_few_mixed(const kernels::Mixed& block, const PlaneSpans& planes,
+                                const Keys& keys) const {
+    return encode_then_leave(*this, block, 0, planes,
+                             [&](std::span<const float> x) { return encode_few(x, planes, keys); });
   }
 
   const SweepQuantiser* sweeping() const final { return this; }
@@ -100,6 +115,17 @@ class TwoPassQuantiser : public SweepQuantiser {
   // kBlock. It may fill symbols that depend on nothing else.
   virtual kernels::Measures look(std::span<const float> x, std::size_t from,
                                  const PlaneSpans& planes) const = 0;
+  // The same for what `block` mixes, writing x to block.left if there is one.
+  virtual kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t from,
+                                       const PlaneSpans& planes) const {
+    float x[kBlock];
+    block.x(x);
+    if (block.left && block.streams)
+      kernels::stream(x, block.count, block.left);
+    else if (block.left)
+      std::copy_n(x, block.count, block.left);
+    return look({x, block.count}, from, planes);
+  }
   // Between the passes: fills what comes before the symbols. `all` is of all entries, count > 0,
   // and finite.
   virtual void begin(const kernels::Measures& all, std::size_t count,
@@ -107,8 +133,8 @@ class TwoPassQuantiser : public SweepQuantiser {
   // The second pass. Threads may look at and encode distinct blocks.
   virtual void encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
                             const Keys& keys) const = 0;
-  // The same for what `block` mixes, writing block.left too in one sweep. Returns false where it
-  // cannot: symbols and left are then undefined.
+  // The same for what `block` mixes, writing block.left too in one sweep; that may be block.fresh
+  // itself. Returns false where it cannot, with nothing left yet.
   virtual bool encode_mixed(const kernels::Mixed& /*block*/, std::size_t /*from*/,
                             const PlaneSpans& /*planes*/, const Keys& /*keys*/) const {
     return false;
@@ -117,9 +143,14 @@ class TwoPassQuantiser : public SweepQuantiser {
   bool encode_swept(const Sweeps& sweeps, const PlaneSpans& planes, const Keys& keys,
                     StageScratch& scratch) const final {
     const auto blocks = scratch.measures.reset((sweeps.size() + kBlock - 1) / kBlock);
-    sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
-      blocks[from / kBlock] = look(x, from, planes);
-    });
+    sweeps.look_each(
+        scratch.pool,
+        [&](std::size_t from, std::span<const float> x) {
+          blocks[from / kBlock] = look(x, from, planes);
+        },
+        [&](std::size_t from, const kernels::Mixed& block) {
+          blocks[from / kBlock] = look_mixed(block, from, planes);
+        });
     kernels::Measures all = blocks[0];
     for (std::size_t i = 1; i < blocks.size(); ++i) all.join(blocks[i]);
     if (all.largest >= kernels::kInfinity) return false;
@@ -135,23 +166,22 @@ class TwoPassQuantiser : public SweepQuantiser {
 
   bool encode_few(std::span<const float> x, const PlaneSpans& planes,
                   const Keys& keys) const final {
-    if (!begin_few(x, planes)) return false;
+    if (!begin_few(look(x, 0, planes), x.size(), planes)) return false;
     encode_block(x, 0, planes, keys);
     return true;
   }
 
-  bool encode_few_mixed(std::span<const float> x, const kernels::Mixed& block,
-                        const PlaneSpans& planes, const Keys& keys) const final {
-    if (!begin_few(x, planes)) return false;
+  bool encode_few_mixed(const kernels::Mixed& block, const PlaneSpans& planes,
+                        const Keys& keys) const final {
+    if (!begin_few(look_mixed(block.looked_at(), 0, planes), block.count, planes)) return false;
     encode_and_leave(block, 0, planes, keys);
     return true;
   }
 
  private:
-  bool begin_few(std::span<const float> x, const PlaneSpans& planes) const {
-    const kernels::Measures all = look(x, 0, planes);
+  bool begin_few(const kernels::Measures& all, std::size_t count, const PlaneSpans& planes) const {
     if (all.largest >= kernels::kInfinity) return false;
-    begin(all, x.size(), planes);
+    begin(all, count, planes);
     return true;
   }
 

@@ -55,8 +55,11 @@ class MinMax : public Uniform {
   }
 
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
-    const kernels::Range range = kernels::range_of(x);
-    return {.largest = range.finite ? 0 : kernels::kInfinity, .low = range.low, .high = range.high};
+    return measures_of(kernels::range_of(x));
+  }
+  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t,
+                               const PlaneSpans&) const override {
+    return measures_of(kernels::range_of(block));
   }
 
   void begin(const kernels::Measures& all, std::size_t, const PlaneSpans& planes) const override {
@@ -108,6 +111,11 @@ class MinMax : public Uniform {
     const double others = count > 2 ? static_cast<double>(count - 2) : 0;
     return claims(others / (2 * steps * steps));
   }
+
+ private:
+  static kernels::Measures measures_of(const kernels::Range& range) {
+    return {.largest = range.finite ? 0 : kernels::kInfinity, .low = range.low, .high = range.high};
+  }
 };
 
 class AbsMax : public Uniform {
@@ -120,6 +128,10 @@ class AbsMax : public Uniform {
 
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
     return largest_of(x);
+  }
+  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t,
+                               const PlaneSpans&) const override {
+    return largest_of(block);
   }
 
   void begin(const kernels::Measures& all, std::size_t, const PlaneSpans& planes) const override {

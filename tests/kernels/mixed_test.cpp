@@ -9,7 +9,9 @@
 #include "laconic/kernels/codes.h"
 #include "laconic/kernels/half.h"
 #include "laconic/kernels/levels.h"
+#include "laconic/kernels/looks.h"
 #include "laconic/kernels/natural.h"
+#include "laconic/kernels/reduce.h"
 #include "laconic/kernels/signs.h"
 #include "laconic/kernels/stream.h"
 #include "tests/support.h"
@@ -100,6 +102,46 @@ TEST(Mixed, NaturalLeavesToOthersWhatIsNotFiniteOrOfTwoKeys) {
                                              (std::uint64_t{1} << 32) - 5, e.data(), s.data()));
 }
 
+TEST(Mixed, LooksAreThoseAtWhatIsMixed) {
+  for (const std::size_t count : {1, 15, 63, 64, 65, 4096}) {
+    Arrays arrays(count);
+    std::vector<float> x(count);
+    arrays.block(false).x(x.data());
+    const kernels::Range range = kernels::range_of(x);
+    on_every_cpu([&](const std::string&) {
+      for (const std::size_t past : {0, 1, 2, 3})
+        for (const bool streams : {false, true})
+          for (const bool keeps : {false, true}) {
+            kernels::Mixed block = arrays.block(streams, past);
+            if (!keeps) block = block.looked_at();
+            const auto kept = [&] {
+              kernels::end_stream();
+              const bool same = !keeps || same_bits(x, block.left);
+              std::ranges::fill(arrays.memory, -9.0F);
+              return same;
+            };
+            ASSERT_EQ(kernels::largest_magnitude(block), kernels::largest_magnitude(x));
+            ASSERT_TRUE(kept()) << count;
+            ASSERT_EQ(kernels::sum_of_squares(block), kernels::sum_of_squares(x));
+            ASSERT_TRUE(kept()) << count;
+            ASSERT_EQ(kernels::sum_of_magnitudes(block), kernels::sum_of_magnitudes(x));
+            ASSERT_TRUE(kept()) << count;
+            const kernels::Range mixed = kernels::range_of(block);
+            ASSERT_TRUE(kept()) << count;
+            ASSERT_EQ(mixed.low, range.low);
+            ASSERT_EQ(mixed.high, range.high);
+            ASSERT_TRUE(mixed.finite);
+          }
+    });
+    for (const float odd : {std::numeric_limits<float>::infinity(), -NAN}) {
+      arrays.fresh[count - 1] = odd;
+      EXPECT_FALSE(kernels::range_of(arrays.block(false)).finite);
+      EXPECT_GE(kernels::largest_magnitude(arrays.block(false)), kernels::kInfinity);
+      EXPECT_FALSE(std::isfinite(kernels::sum_of_squares(arrays.block(false))));
+    }
+  }
+}
+
 // encode_mixed(block, codes) against encode(x, codes), which is to be added by add(codes, y), and a
 // plain loop. Both codes have `bytes` bytes for each entry, at least one.
 template <class Encode, class Add, class EncodeMixed>
@@ -125,6 +167,12 @@ void expect_sweeps_one_by_one(std::size_t bytes, Encode encode, Add add, EncodeM
             ASSERT_TRUE(same_bits(left, block.left)) << count << ' ' << past << ' ' << streams;
             ASSERT_TRUE(block.left == arrays.memory.data() || block.left[-1] == -9);
             ASSERT_EQ(block.left[count], -9);
+            // In place, where x was kept.
+            std::ranges::copy(x, block.left);
+            ASSERT_TRUE(encode_mixed(block.again(block.left), mixed.data()));
+            kernels::end_stream();
+            ASSERT_EQ(mixed, codes) << count;
+            ASSERT_TRUE(same_bits(left, block.left)) << count << ' ' << past << ' ' << streams;
           }
     });
   }
@@ -223,10 +271,7 @@ TEST(Mixed, SignsAreLeftAsOthersDecodeThem) {
       1, [](std::span<const float> x, std::uint8_t* codes) { kernels::pack_signs(x, codes); },
       [](std::uint8_t* codes, std::span<float> y) { kernels::add_signs(codes, 0.7F, 1, y); },
       [](const kernels::Mixed& block, std::uint8_t* codes) {
-        std::vector<float> x(block.count);
-        block.x(x.data());
-        kernels::pack_signs(x, codes);
-        kernels::leave_signs(block, 0.7F);
+        kernels::pack_and_leave_signs(block, 0.7F, codes);
         return true;
       });
 }

@@ -1,6 +1,7 @@
 // rice: the gaps between positions as Rice codes, the parameter derived from kept and count.
 #include <algorithm>
 
+#include "laconic/codecs/marks.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/rice.h"
 #include "laconic/kernels/gaps.h"
@@ -234,6 +235,13 @@ ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> 
   return reader.rest();
 }
 
+std::optional<ByteView> read_marks(ByteView bytes, const IndexSpace& space, std::size_t kept,
+                                   std::uint64_t* marks) {
+  const unsigned bits = rice_bits(kept, space.count);
+  if (bits > 1) return {};
+  return marks_of_rice(bytes, bits, space.count, kept, marks);
+}
+
 const RegisterIndexCodec rice{{
     .name = "rice",
     .tag = 0,
@@ -245,6 +253,7 @@ const RegisterIndexCodec rice{{
     .max_size = max_size,
     .write = write,
     .read = read,
+    .read_marks = read_marks,
 }};
 
 }  // namespace

@@ -76,7 +76,7 @@ double time_four(const Speed& row, Arrays& arrays, Scratch& scratch) {
 // Onto entries that are in no cache: everything else was written in between.
 double time_touch(Arrays& arrays) {
   constexpr std::size_t kAhead = 32;
-  const auto positions = arrays.decoders[0].positions();
+  const std::vector<std::uint32_t> positions = arrays.decoders[0].positions();
   float* const y = arrays.left.data();
   return seconds_each(arrays, [&] {
     for (std::size_t i = 0; i < positions.size(); ++i) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,12 @@ struct IndexCodec {
   // has made sure that there are at most 8 positions per byte.
   std::function<ByteView(ByteView bytes, const IndexSpace&, std::span<std::uint32_t> positions)>
       read;
+  // The same as marks (codecs/marks.h), for codes whose bytes are nearly that: `kept` > 0 of them,
+  // and no more than entries. Nothing where only `read` can tell what they are, or what is wrong.
+  // None: always.
+  std::function<std::optional<ByteView>(ByteView bytes, const IndexSpace&, std::size_t kept,
+                                        std::uint64_t* marks)>
+      read_marks = {};
 };
 
 inline constexpr std::size_t kIndexSlack = 8;

@@ -3,6 +3,7 @@
 #include "laconic/codecs/ones.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/varint.h"
+#include "laconic/kernels/marks.h"
 #include "laconic/kernels/ones.h"
 
 namespace laconic {
@@ -44,6 +45,16 @@ ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> 
   return in.rest();
 }
 
+std::optional<ByteView> read_marks(ByteView bytes, const IndexSpace& space, std::size_t kept,
+                                   std::uint64_t* marks) {
+  const std::size_t size = packed_size(1, space.count), words = (space.count + 63) / 64;
+  if (bytes.size() < size || !padding_is_zero(bytes.first(size), 1, space.count)) return {};
+  marks[words - 1] = 0;
+  std::memcpy(marks, bytes.data(), size);
+  if (kernels::count_marks({marks, words}) != kept) return {};
+  return bytes.subspan(size);
+}
+
 const RegisterIndexCodec bitmap{{
     .name = "bitmap",
     .tag = 2,
@@ -54,6 +65,7 @@ const RegisterIndexCodec bitmap{{
     .max_size = max_size,
     .write = write,
     .read = read,
+    .read_marks = read_marks,
 }};
 
 }  // namespace

@@ -41,14 +41,43 @@ std::size_t max_size(std::size_t kept, const IndexSpace& space) {
 }
 
 void write(std::span<const std::uint32_t> positions, const IndexSpace&, Buffer& out) {
+  constexpr std::size_t kRun = 32;
   BitWriter bits(out);
-  for_gaps(positions, [&](std::uint32_t gap) { put_omega(gap + 1, bits); });
+  std::uint32_t next = 0;
+  for (std::size_t j = 0; j < positions.size(); ++j) {
+    // A neighbour is a bit of 0.
+    while (j + kRun <= positions.size() && all_from(positions.subspan(j), next, kRun)) {
+      bits.put(0, kRun);
+      next += kRun;
+      j += kRun;
+    }
+    if (j == positions.size()) break;
+    put_omega(positions[j] - next + 1, bits);
+    next = positions[j] + 1;
+  }
   bits.finish();
 }
 
 ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> positions) {
+  constexpr unsigned kRun = 16;
   BitReader bits(bytes);
-  fill_from_gaps(positions, space.count, [&] { return get_omega(bits) - 1; });
+  std::uint64_t next = 0;
+  for (std::size_t j = 0; j < positions.size();) {
+    const auto run = static_cast<unsigned>(std::countr_zero(bits.peek() | 1ULL << 56));
+    if (run >= kRun && bits.bits_left() >= run) {  // neighbours, a bit of 0 each
+      const std::size_t number = std::min<std::size_t>(run, positions.size() - j);
+      if (next + number > space.count) refuse_beyond(space.count, space.count);
+      for (std::size_t i = 0; i < number; ++i)
+        positions[j + i] = static_cast<std::uint32_t>(next + i);
+      bits.skip(static_cast<unsigned>(number));
+      next += number;
+      j += number;
+      continue;
+    }
+    next += get_omega(bits) - 1;
+    if (next >= space.count) refuse_beyond(next, space.count);
+    positions[j++] = static_cast<std::uint32_t>(next++);
+  }
   return bits.rest();
 }
 

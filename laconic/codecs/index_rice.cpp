@@ -1,6 +1,7 @@
 // rice: the gaps between positions as Rice codes, the parameter derived from kept and count.
 #include <algorithm>
 
+#include "laconic/codecs/marks.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/codecs/rice.h"
 #include "laconic/kernels/gaps.h"
@@ -12,14 +13,12 @@ Rice code_for(std::size_t kept, const IndexSpace& space) {
   return {rice_bits(kept, space.count), static_cast<std::uint32_t>(space.count - 1)};
 }
 
-// Without an escape, a bit and the low bits for each, and all ones: without low bits these are as
-// many as entries left out.
+// Without an escape, a bit and the low bits for each, and all ones.
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace& space) {
   const unsigned bits = rice_bits(positions.size(), space.count);
-  if (kernels::gaps_of(positions).largest >> bits < Rice::kEscape) {
-    if (bits == 0) return packed_size(1, std::size_t{positions.back()} + 1);
-    return (positions.size() * (1ULL + bits) + kernels::sum_of_gaps(positions, bits) + 7) / 8;
-  }
+  const kernels::GapSum gaps = kernels::sum_of_gaps(positions, bits);
+  if (gaps.largest >> bits < Rice::kEscape)
+    return (positions.size() * (1ULL + bits) + gaps.sum + 7) / 8;
   const Rice code = code_for(positions.size(), space);
   return (sum_over_gaps(positions, [&](std::uint32_t gap) { return code.length(gap); }) + 7) / 8;
 }
@@ -80,7 +79,7 @@ class Writer {
 // Without low bits, and without escapes, every entry up to the last kept is a bit: 0 where it is
 // kept.
 bool write_bits(std::span<const std::uint32_t> positions, Buffer& out) {
-  if (kernels::gaps_of(positions).largest >= Rice::kEscape) return false;
+  if (kernels::sum_of_gaps(positions, 0).largest >= Rice::kEscape) return false;
   put_marks(positions, std::size_t{positions.back()} + 1, false, out);
   return true;
 }
@@ -236,6 +235,13 @@ ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> 
   return reader.rest();
 }
 
+std::optional<ByteView> read_marks(ByteView bytes, const IndexSpace& space, std::size_t kept,
+                                   std::uint64_t* marks) {
+  const unsigned bits = rice_bits(kept, space.count);
+  if (bits > 1) return {};
+  return marks_of_rice(bytes, bits, space.count, kept, marks);
+}
+
 const RegisterIndexCodec rice{{
     .name = "rice",
     .tag = 0,
@@ -247,6 +253,7 @@ const RegisterIndexCodec rice{{
     .max_size = max_size,
     .write = write,
     .read = read,
+    .read_marks = read_marks,
 }};
 
 }  // namespace

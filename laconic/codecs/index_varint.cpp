@@ -7,7 +7,7 @@ namespace laconic {
 namespace {
 
 std::size_t size(std::span<const std::uint32_t> positions, const IndexSpace&) {
-  if (kernels::gaps_of(positions).largest < 128) return positions.size();
+  if (kernels::sum_of_gaps(positions, 0).largest < 128) return positions.size();
   return positions.size() + sum_over_gaps(positions, [](std::uint32_t gap) -> std::uint64_t {
            // a byte more for every 7 bits
            return (gap >> 7 != 0) + (gap >> 14 != 0) + (gap >> 21 != 0) + (gap >> 28 != 0);

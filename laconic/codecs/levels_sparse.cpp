@@ -33,6 +33,8 @@ using Counts = std::array<std::uint32_t, 256>;
 struct Piece {
   std::uint8_t above[kLevelPiece];     // magnitudes less one, or kBeyond
   std::uint8_t negative[kLevelPiece];  // 0 or 1
+  bool has_wide = false;               // whether any is beyond; only then are there
+  std::uint32_t all[kLevelPiece];      // magnitudes less one, of whatever size
 };
 constexpr std::uint8_t kBeyond = kernels::kMostSmall;
 
@@ -49,8 +51,15 @@ void for_pieces(const Levels& levels, std::span<const std::uint32_t> nonzero, Us
       piece.negative[j] = static_cast<std::uint8_t>(-sign);
       piece.above[j] = static_cast<std::uint8_t>((small[j] ^ sign) - sign - 1);
     }
-    for (std::size_t j = 0; levels.at.wide && j < some.size(); ++j)
-      if (small[j] == kernels::kWide) piece.negative[j] = levels.at.wide[some[j]] < 0;
+    piece.has_wide = levels.at.wide && std::memchr(small, kernels::kWide, some.size()) != nullptr;
+    for (std::size_t j = 0; piece.has_wide && j < some.size(); ++j) {
+      // About half may be wide: no branch asks which.
+      const std::int32_t wide = levels.at.wide[some[j]];
+      const std::int32_t beyond = -static_cast<std::int32_t>(small[j] == kernels::kWide);
+      const std::int32_t level = (small[j] & ~beyond) | (wide & beyond);
+      piece.negative[j] = level < 0;
+      piece.all[j] = above_one(level);
+    }
     use(some, piece);
   }
 }
@@ -67,24 +76,46 @@ Counts put_signs(const Levels& levels, std::span<const std::uint32_t> nonzero, B
   return counts;
 }
 
+constexpr unsigned kTried = kMostRiceBits + 1;
+using Lengths = std::array<std::uint64_t, kTried>;  // of all codes, by their low bits
+
+// Adds those of a piece that has wide levels; returns the largest magnitude.
+std::uint32_t add_lengths(std::span<const std::uint32_t> above, std::int32_t most,
+                          Lengths& lengths) {
+  const std::uint32_t largest = *std::ranges::max_element(above);
+  for (unsigned bits = 0; bits < kTried; ++bits) {
+    const Rice code = code_of(bits, most);
+    if (largest >> bits == 0) {  // a bit and the low bits each
+      lengths[bits] += above.size() * code.length(0);
+      continue;
+    }
+    std::uint32_t sum = 0;
+    for (const std::uint32_t value : above) sum += code.length(value);
+    lengths[bits] += sum;
+  }
+  return largest + 1;
+}
+
 // Every number of low bits that any magnitude can make use of is tried.
 Magnitudes shortest(const Levels& levels, std::span<const std::uint32_t> nonzero,
                     const Counts& counts) {
-  const bool few = counts[kBeyond] == 0;
+  Lengths lengths{};
   std::uint32_t largest = 0;
-  for (std::uint32_t i = 0; few && i < kBeyond; ++i)
-    if (counts[i] > 0) largest = i + 1;
-  for (std::size_t j = 0; !few && j < nonzero.size(); ++j)
-    largest = std::max(largest, magnitude_of(levels[nonzero[j]]));
+  if (counts[kBeyond] == 0) {
+    for (std::uint32_t i = 0; i < kBeyond; ++i)
+      if (counts[i] > 0) largest = i + 1;
+    for (unsigned bits = 0; bits == 0 || largest >> (bits - 1) > 1; ++bits)
+      for (std::uint32_t i = 0; i < largest; ++i)
+        lengths[bits] += std::uint64_t{counts[i]} * code_of(bits, levels.most).length(i);
+  } else {
+    for_pieces(levels, nonzero, [&](std::span<const std::uint32_t> some, Piece& piece) {
+      if (!piece.has_wide) std::copy_n(piece.above, some.size(), piece.all);
+      largest = std::max(largest, add_lengths({piece.all, some.size()}, levels.most, lengths));
+    });
+  }
   Magnitudes best{.bits = 0, .length = ~std::uint64_t{0}};
-  for (unsigned bits = 0; bits <= kMostRiceBits; ++bits) {
-    const Rice code = code_of(bits, levels.most);
-    std::uint64_t length = 0;
-    for (std::uint32_t i = 0; few && i < largest; ++i)
-      length += std::uint64_t{counts[i]} * code.length(i);
-    for (std::size_t j = 0; !few && j < nonzero.size(); ++j)
-      length += code.length(above_one(levels[nonzero[j]]));
-    if (length < best.length) best = {bits, length};
+  for (unsigned bits = 0; bits < kTried; ++bits) {
+    if (lengths[bits] < best.length) best = {bits, lengths[bits]};
     if (largest >> bits <= 1) break;
   }
   return best;
@@ -99,7 +130,7 @@ void put_magnitudes(const Levels& levels, std::span<const std::uint32_t> nonzero
   BitWriter bits(out);
   for_pieces(levels, nonzero, [&](std::span<const std::uint32_t> some, const Piece& piece) {
     const auto one = [&](std::size_t j) {
-      const Rice::Code next = code.code(above_one(levels[some[j]]));
+      const Rice::Code next = code.code(piece.has_wide ? piece.all[j] : piece.above[j]);
       bits.put(next.bits, next.length);
     };
     std::size_t j = 0;
@@ -168,9 +199,10 @@ std::size_t take_shorts(BitReader& bits, const Shorts& shorts, std::size_t least
 ByteView take_magnitudes(ByteView bytes, const Rice& code, std::int32_t most,
                          std::span<const std::uint32_t> positions, const LevelsTo& levels) {
   constexpr std::size_t kMany = 16384;  // positions that are worth a table
+  constexpr unsigned kLong = 5;         // bits of codes of which a table has one at a time
   BitReader bits(bytes);
   Shorts shorts;
-  if (positions.size() >= kMany) shorts = shorts_of(code, most);
+  if (positions.size() >= kMany && code.length(0) <= kLong) shorts = shorts_of(code, most);
   while (!positions.empty()) {
     std::uint8_t above[kLevelPiece + Short::kMost];
     std::size_t number = 0;

@@ -54,15 +54,16 @@ std::size_t gaps_run(const std::uint32_t* positions, std::size_t count, Gaps& ga
 }
 
 // Gaps are below 2^32 in all: no lane overflows.
-std::size_t sum_run(const std::uint32_t* positions, std::size_t count, int bits,
-                    std::uint64_t& sum) {
+std::size_t sum_run(const std::uint32_t* positions, std::size_t count, int bits, GapSum& gaps) {
   const U32 d;
-  auto a = hn::Zero(d), b = hn::Zero(d);
+  auto a = hn::Zero(d), b = hn::Zero(d), largest = hn::Zero(d);
   const std::size_t end = each_gap(positions, count, [&](auto v, auto w) HWY_ATTR {
     a = hn::Add(a, hn::ShiftRightSame(v, bits));
     b = hn::Add(b, hn::ShiftRightSame(w, bits));
+    largest = hn::Max(largest, hn::Max(v, w));
   });
-  sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
+  gaps.sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
+  gaps.largest = hn::GetLane(hn::MaxOfLanes(d, largest));
   return end;
 }
 
@@ -76,6 +77,12 @@ namespace {
 HWY_EXPORT(gaps_run);
 HWY_EXPORT(sum_run);
 
+// All, or the first where no other has a gap before it, which the ends tell.
+std::span<const std::uint32_t> with_gaps(std::span<const std::uint32_t> positions) {
+  if (positions.back() - positions.front() == positions.size() - 1) return positions.first(1);
+  return positions;
+}
+
 // Calls use(gap) for the first, and from position j on.
 template <class Use>
 void others(std::span<const std::uint32_t> positions, std::size_t j, Use use) {
@@ -87,8 +94,7 @@ void others(std::span<const std::uint32_t> positions, std::size_t j, Use use) {
 
 Gaps gaps_of(std::span<const std::uint32_t> positions) {
   Gaps gaps;
-  // Neighbours without a gap are told by their ends.
-  if (positions.back() - positions.front() == positions.size() - 1) positions = positions.first(1);
+  positions = with_gaps(positions);
   const std::size_t done = HWY_DYNAMIC_DISPATCH(gaps_run)(positions.data(), positions.size(), gaps);
   others(positions, done, [&](std::uint32_t gap) {
     gaps.largest = std::max(gaps.largest, gap);
@@ -97,12 +103,16 @@ Gaps gaps_of(std::span<const std::uint32_t> positions) {
   return gaps;
 }
 
-std::uint64_t sum_of_gaps(std::span<const std::uint32_t> positions, unsigned bits) {
-  std::uint64_t sum = 0;
+GapSum sum_of_gaps(std::span<const std::uint32_t> positions, unsigned bits) {
+  GapSum gaps;
+  positions = with_gaps(positions);
   const std::size_t done = HWY_DYNAMIC_DISPATCH(sum_run)(positions.data(), positions.size(),
-                                                         static_cast<int>(bits), sum);
-  others(positions, done, [&](std::uint32_t gap) { sum += gap >> bits; });
-  return sum;
+                                                         static_cast<int>(bits), gaps);
+  others(positions, done, [&](std::uint32_t gap) {
+    gaps.largest = std::max(gaps.largest, gap);
+    gaps.sum += gap >> bits;
+  });
+  return gaps;
 }
 
 }  // namespace laconic::kernels

@@ -15,7 +15,11 @@ struct Gaps {
 };
 Gaps gaps_of(std::span<const std::uint32_t> positions);
 
-// The sum of gap >> bits, for bits up to 31.
-std::uint64_t sum_of_gaps(std::span<const std::uint32_t> positions, unsigned bits);
+// The largest, and the sum of gap >> bits, for bits up to 31: half the work of counting.
+struct GapSum {
+  std::uint32_t largest = 0;
+  std::uint64_t sum = 0;
+};
+GapSum sum_of_gaps(std::span<const std::uint32_t> positions, unsigned bits);
 
 }  // namespace laconic::kernels

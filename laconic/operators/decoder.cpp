@@ -2,8 +2,10 @@
 #include "laconic/operators/decoder.h"
 
 #include "laconic/base/errors.h"
+#include "laconic/codecs/marks.h"
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/float_bytes.h"
+#include "laconic/kernels/marks.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/coded_quantiser.h"
@@ -21,6 +23,7 @@ void Decoder::reset(std::size_t count) {
   quantiser_.reset();
   planes_ = {};
   sparse_ = false;
+  marked_ = false;
   positions_.clear();
 }
 
@@ -33,6 +36,26 @@ void Decoder::index_positions() {
     at = std::lower_bound(at, at + most, block * kBlock);
     first[block] = static_cast<std::uint32_t>(at - positions_.data());
   }
+}
+
+void Decoder::index_marks() {
+  constexpr std::size_t kWords = kBlock / 64;  // of a block
+  const std::size_t words = (count_ + 63) / 64;
+  const auto first = first_.reset((count_ + kBlock - 1) / kBlock + 1);
+  std::size_t sum = 0;
+  for (std::size_t block = 0; block < first.size(); ++block) {
+    first[block] = static_cast<std::uint32_t>(sum);
+    const std::size_t from = std::min(words, block * kWords);
+    sum += kernels::count_marks(marks_.view().subspan(from, std::min(kWords, words - from)));
+  }
+}
+
+std::vector<std::uint32_t> Decoder::positions() const {
+  const auto listed = positions_.view();
+  std::vector<std::uint32_t> all(listed.begin(), listed.end());
+  for (std::uint32_t i = 0; marked_ && i < count_; ++i)
+    if (marks_[i / 64] >> i % 64 & 1) all.push_back(i);
+  return all;
 }
 
 std::size_t Decoder::first_at(std::size_t position) const {
@@ -60,9 +83,20 @@ void Decoder::add_chosen(std::size_t first, std::size_t end, std::size_t from, f
   for (; i < end; ++i) y[positions[i] - from] += weight * values[i];
 }
 
+// From the first entry of a block on.
+void Decoder::add_marked(std::size_t from, std::size_t to, float weight, float* y) const {
+  for (std::size_t begin = from; begin < to; begin += kBlock) {
+    const std::size_t end = std::min(to, begin + kBlock);
+    kernels::add_marked(marks_.data() + begin / 64, values_.data() + first_[begin / kBlock], weight,
+                        {y + (begin - from), end - begin});
+  }
+}
+
 void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) const {
   if (from >= to) return;
-  if (sparse_) {
+  if (marked_) {
+    add_marked(from, to, weight, y);
+  } else if (sparse_) {
     add_chosen(first_at(from), first_at(to), from, weight, y);
   } else if (quantiser_) {
     quantiser_->add(planes_, from, weight, {y, to - from});
@@ -143,17 +177,26 @@ void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scrat
     constexpr std::size_t kReserved = std::size_t{1} << 24;
     if (const std::size_t most = chain_->selector->most(count); most <= kReserved) {
       into.positions_.reset(most);
-      into.values_.reset(most);
+      into.values_.reset(most + kernels::kSpareValues);
+      into.marks_.reset((count + 63) / 64 + kSpareMarks);
     }
-    section = chain_->selector->read(section, count, keys, into.positions_, scratch);
-    chosen = into.positions_.size();
+    if (const auto marked = chain_->selector->read_marks(section, count, into.marks_)) {
+      into.marked_ = true;
+      section = marked->rest;
+      chosen = marked->kept;
+      into.positions_.clear();
+      into.index_marks();
+    } else {
+      section = chain_->selector->read(section, count, keys, into.positions_, scratch);
+      chosen = into.positions_.size();
+    }
     if (chosen == 0 && !section.empty()) refuse_size(count, section.size());
   }
   if (chosen > 0) into.planes_ = read_planes(section, chosen, keys, scratch, into.memory_);
   into.quantiser_ = chain_->quantiser;
   into.sparse_ = chain_->selector != nullptr;
   if (!into.sparse_) return;
-  const auto values = into.values_.reset(chosen);
+  const auto values = into.values_.reset(chosen + kernels::kSpareValues).first(chosen);
   std::ranges::fill(values, 0.0F);
   if (chosen > 0) chain_->quantiser->add(into.planes_, 0, 1, values);
 }
@@ -161,7 +204,7 @@ void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scrat
 void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
                     Decoder& into) const {
   fill(section, count, keys, scratch, into);
-  if (into.sparse_) into.index_positions();
+  if (into.sparse_ && !into.marked_) into.index_positions();
 }
 
 void Operator::check(ByteView section, std::size_t count, const Keys& keys,
@@ -174,7 +217,7 @@ void Operator::add(ByteView section, float weight, std::span<float> y, const Key
   constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
   const Decoder& decoder = scratch.decoder_;
   fill(section, y.size(), keys, scratch, scratch.decoder_);
-  if (decoder.sparse_) {
+  if (decoder.sparse_ && !decoder.marked_) {
     const std::size_t chosen = decoder.positions_.size();
     scratch.pool.each((chosen + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
       decoder.add_chosen(piece * kPiece, std::min(chosen, (piece + 1) * kPiece), 0, weight,

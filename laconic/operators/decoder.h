@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "laconic/kernels/floats.h"
 #include "laconic/operators/stage.h"
@@ -24,9 +25,9 @@ class Decoder {
   // most size(). Cannot fail; threads may add distinct stretches.
   void add(std::size_t from, std::size_t to, float weight, float* y) const;
 
-  // Whether a selector chose entries, and which.
+  // Whether a selector chose entries, and which: to be shown or counted, not to be added by.
   bool sparse() const { return sparse_; }
-  std::span<const std::uint32_t> positions() const { return positions_.view(); }
+  std::vector<std::uint32_t> positions() const;
 
  private:
   friend class Operator;
@@ -37,8 +38,10 @@ class Decoder {
 
   void reset(std::size_t count);
   void index_positions();
+  void index_marks();
   void add_chosen(std::size_t first, std::size_t end, std::size_t from, float weight,
                   float* y) const;
+  void add_marked(std::size_t from, std::size_t to, float weight, float* y) const;
   std::size_t first_at(std::size_t position) const;
 
   std::size_t count_ = 0;
@@ -46,7 +49,9 @@ class Decoder {
   PlaneViews planes_;                           // in the section, or in memory_ after a coder
   Buffer memory_;
   bool sparse_ = false;
-  Positions positions_;         // ascending
+  bool marked_ = false;  // positions are in marks_, a bit for each entry; else in positions_
+  Positions positions_;  // ascending
+  Array<std::uint64_t> marks_;
   Array<float> values_;         // of the entries there
   Array<std::uint32_t> first_;  // for every block, and the end: the first position not below it
 };

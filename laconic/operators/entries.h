@@ -39,6 +39,9 @@ struct Picked {
 // What one thread finds in its stretch, and its working memory.
 struct Stretch {
   Picked found;
+  // What a selector that goes run by run puts aside, and the run that it is at.
+  Picked aside, again;
+  std::size_t from = 0, to = 0;
   Array<std::uint32_t> magnitudes;
   std::uint32_t largest = 0;
   // What a selector that goes run by run remembers of the runs before: bounds, and a magnitude.
@@ -65,6 +68,11 @@ class Entries {
   // `part` is theirs.
   template <class Choose>
   bool collect_runs(std::size_t run, Picked& found, Choose choose);
+
+  // Appends what reaches the bounds among the entries from..to, which were looked at before.
+  void look_again(std::size_t from, std::size_t to, kernels::Bounds bounds, Picked& found) const {
+    collect_from(from, to, bounds, false, found);
+  }
 
   // Makes kept.values the entries at kept.positions, ascending, in a pass over all. Returns false
   // when there is NaN or Inf anywhere.
@@ -143,8 +151,10 @@ bool Entries::collect_runs(std::size_t run, Picked& found, Choose choose) {
   in_parts(run, found, [&](std::size_t from, std::size_t to, Stretch& part) {
     for (; from < to; from += run) {
       bool first = true;
+      part.from = from;
+      part.to = std::min(to, from + run);
       const auto look = [&](kernels::Bounds bounds) {
-        part.largest = std::max(part.largest, collect_from(from, std::min(to, from + run), bounds,
+        part.largest = std::max(part.largest, collect_from(part.from, part.to, bounds,
                                                            leaves_all && first, part.found));
         first = false;
       };

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "laconic/base/errors.h"
+#include "laconic/codecs/marks.h"
 #include "laconic/codecs/varint.h"
 
 namespace laconic {
@@ -63,8 +64,7 @@ std::size_t IndexedSelector::max_size(std::size_t count) const {
   return varint_size(static_cast<std::uint64_t>(count) << kIndexTagBits) + bytes + kIndexSlack;
 }
 
-ByteView IndexedSelector::read(ByteView section, std::size_t count, const Keys&, Positions& kept,
-                               StageScratch&) const {
+IndexedSelector::Head IndexedSelector::read_head(ByteView section, std::size_t count) const {
   ByteReader in(section);
   std::uint64_t number = in.varint("the number of kept entries");
   const IndexCodec& codec = codec_.empty() ? index_codec_in(number) : index_codec(codec_);
@@ -77,7 +77,26 @@ ByteView IndexedSelector::read(ByteView section, std::size_t count, const Keys&,
   if (number / 8 > in.left())
     throw DataError("a section claims " + std::to_string(number) + " positions in " +
                     std::to_string(in.left()) + " bytes");
-  return codec.read(in.rest(), space(count), kept.reset(static_cast<std::size_t>(number)));
+  return {codec, static_cast<std::size_t>(number), in.rest()};
+}
+
+ByteView IndexedSelector::read(ByteView section, std::size_t count, const Keys&, Positions& kept,
+                               StageScratch&) const {
+  const Head head = read_head(section, count);
+  return head.codec.read(head.rest, space(count), kept.reset(head.number));
+}
+
+std::optional<Selector::Marked> IndexedSelector::read_marks(ByteView section, std::size_t count,
+                                                            Array<std::uint64_t>& marks) const {
+  constexpr std::size_t kMany = 8;  // one of so many entries: marks are then sooner walked
+  const Head head = read_head(section, count);
+  if (!head.codec.read_marks || head.number < count / kMany || head.number > count ||
+      head.number == 0)
+    return {};
+  const auto to = marks.reset((count + 63) / 64 + kSpareMarks);
+  const auto rest = head.codec.read_marks(head.rest, space(count), head.number, to.data());
+  if (!rest) return {};
+  return Marked{head.number, *rest};
 }
 
 }  // namespace laconic

@@ -23,11 +23,21 @@ class IndexedSelector : public Selector {
   std::size_t max_size(std::size_t count) const override;
   ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
                 StageScratch& scratch) const override;
+  std::optional<Marked> read_marks(ByteView section, std::size_t count,
+                                   Array<std::uint64_t>& marks) const override;
 
  protected:
   virtual IndexSpace space(std::size_t count) const { return {.count = count}; }
 
  private:
+  // What a section begins with.
+  struct Head {
+    const IndexCodec& codec;
+    std::size_t number;  // of positions
+    ByteView rest;
+  };
+  Head read_head(ByteView section, std::size_t count) const;
+
   std::string codec_;  // empty: the smallest, said in the section
   bool exact_;
 };

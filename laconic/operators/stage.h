@@ -117,6 +117,17 @@ class Selector {
   // unless the positions are ascending, distinct and below count.
   virtual ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
                         StageScratch& scratch) const = 0;
+  // The same as marks, a bit for each entry (kernels/marks.h), where many were kept and the section
+  // has them nearly so: what decoders prefer. Nothing, with `marks` undefined, where `read` is to
+  // be used. Throws DataError only where `read` would.
+  struct Marked {
+    std::size_t kept;  // how many, at least 1
+    ByteView rest;     // of the section
+  };
+  virtual std::optional<Marked> read_marks(ByteView /*section*/, std::size_t /*count*/,
+                                           Array<std::uint64_t>& /*marks*/) const {
+    return {};
+  }
   // Of a projection (factor 1) the delta counts, of an unbiased selector the omega.
   virtual Traits traits(std::size_t count) const = 0;
 };

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "laconic/codecs/elias.h"
+#include "laconic/codecs/marks.h"
 #include "laconic/codecs/ones.h"
 #include "laconic/codecs/rice.h"
 #include "tests/support.h"
@@ -241,6 +242,72 @@ TEST(Index, WhatStandsBeforeAndAfterIsLeftAlone) {
         EXPECT_EQ(left.data() + left.size(), out.data() + out.size());
       }
     }
+  });
+}
+
+// Positions by marks, where a codec gives any.
+struct Marks {
+  Indices positions;
+  std::size_t left = 0;  // bytes that follow
+};
+std::optional<Marks> marks_of(const IndexCodec& codec, ByteView bytes, const IndexSpace& space,
+                              std::size_t kept) {
+  const std::size_t words = (space.count + 63) / 64;
+  std::vector<std::uint64_t> marks(words + kSpareMarks, 0xeeeeeeeeeeeeeeeeU);
+  const auto rest = codec.read_marks(bytes, space, kept, marks.data());
+  if (!rest) return {};
+  Marks all{.left = rest->size()};
+  for (std::uint32_t i = 0; i < 64 * words; ++i)
+    if (marks[i / 64] >> i % 64 & 1) all.positions.push_back(i);
+  return all;
+}
+
+TEST(Index, MarksAreWherePositionsAre) {
+  for_codecs([](const IndexCodec& codec) {
+    if (!codec.read_marks) return;
+    std::size_t some = 0;
+    for (const auto& [what, space, positions] : supports()) {
+      if (positions.empty()) continue;
+      SCOPED_TRACE(what);
+      Bytes bytes = written(codec, positions, space);
+      bytes.insert(bytes.end(), 11, 0xff);
+      on_every_cpu([&](const std::string& cpu) {
+        SCOPED_TRACE(cpu);
+        const auto marks = marks_of(codec, bytes, space, positions.size());
+        some += marks.has_value();
+        if (!marks) return;
+        EXPECT_EQ(marks->positions, positions);
+        EXPECT_EQ(marks->left, 11U);
+      });
+    }
+    EXPECT_GT(some, 100U);
+  });
+}
+
+// Where marks are read from what is damaged, positions are, too: none are read that `read` refuses.
+TEST(Index, MarksOfDamagedBytesAreThoseThatReadTakes) {
+  std::mt19937_64 random(5);
+  for_codecs([&](const IndexCodec& codec) {
+    if (!codec.read_marks) return;
+    for (const std::size_t count : {5, 64, 100, 700, 4096})
+      for (const double density : {0.2, 0.3, 0.36, 0.5, 0.9})
+        for (int round = 0; round < 60; ++round) {
+          const IndexSpace space{.count = count};
+          const Indices positions = at_random(count, density, random());
+          if (positions.empty()) continue;
+          Bytes bytes = written(codec, positions, space);
+          const std::size_t at = random() % bytes.size();
+          if (round % 3 == 0) bytes[at] ^= static_cast<std::uint8_t>(1U << random() % 8);
+          if (round % 3 == 1) bytes.resize(at);
+          if (round % 3 == 2)
+            std::fill_n(bytes.data() + at, std::min<std::size_t>(4, bytes.size() - at), 255);
+          const auto marks = marks_of(codec, bytes, space, positions.size());
+          if (!marks) continue;
+          Indices back(positions.size());
+          const ByteView left = codec.read(bytes, space, back);
+          EXPECT_EQ(marks->positions, back);
+          EXPECT_EQ(marks->left, left.size());
+        }
   });
 }
 

@@ -36,7 +36,9 @@ TEST(Gaps, AreMeasuredAsTheirPlainTwinsDo) {
         for (const unsigned bits : {0, 1, 5, 31}) {
           std::uint64_t sum = 0;
           for (const std::uint32_t gap : gaps) sum += gap >> bits;
-          ASSERT_EQ(kernels::sum_of_gaps(positions, bits), sum);
+          const kernels::GapSum sums = kernels::sum_of_gaps(positions, bits);
+          ASSERT_EQ(sums.sum, sum);
+          ASSERT_EQ(sums.largest, *std::ranges::max_element(gaps));
         }
       });
     }

@@ -858,6 +858,7 @@ def hadamard(x):
 
 ROW = 64  # entries that share a scale where there is no matrix
 DEAD = 63  # the scale of a row or column that is not sent
+MOST_RANK = 8  # of a product that entries are counted from
 PART = 1 << 19  # entries whose symbols are coded together
 SHARES = 1 << 14
 LEAST_STATE = 1 << 15
@@ -869,19 +870,43 @@ def dither(omega):
     return drawing(dither_entries)
 
 
+@dataclass
+class DitherSection:
+    """What stands in front of the levels: the step and the class of entries, and their bases."""
+
+    steps: list = None  # and classes, by scale; None if all entries are zeros
+    width: int = ROW
+    rows: bytes = b""  # scales
+    cols: bytes = b""
+    factors: list = None  # (a x w for each row, b for each column) of each column
+
+    def of(self, i):
+        row, col = self.rows[i // self.width], self.cols[i % self.width]
+        return (0.0, 0) if DEAD in (row, col) else self.steps[row + col]
+
+    def base(self, i):
+        total = 0.0
+        for left, right in self.factors:
+            total = binary32(total + binary32(left[i // self.width] * right[i % self.width]))
+        return total
+
+
 def dither_steps(section):
     """Of a section by `dither`: the step of each entry, 0 where nothing is sent."""
-    of = dither_scales(Reader(section.data, f"section at {section.position}"), section.count)
-    return [of(i)[0] if of else 0.0 for i in range(section.count)]
+    data = Reader(section.data, f"section at {section.position}")
+    known = dither_section(data, section.count)
+    return [known.of(i)[0] if known.steps else 0.0 for i in range(section.count)]
 
 
-def dither_scales(data, n):
-    """A function that tells the step and the class of an entry; None if all are zeros."""
-    columns = data.varint()
-    if columns == 0:
-        return None
+def dither_section(data, n):
+    rank, columns = divmod(data.varint(), n)
+    if n == 1:
+        rank, columns = 0, rank
+    if columns == rank == 0:
+        return DitherSection()
     matrix = columns > 1 and n % columns == 0 and n // 8 >= columns + n // columns
-    require(matrix or columns == 1, f"dither: rows of {columns} entries, of {n}")
+    require(matrix or (columns == 1 and rank == 0), f"dither: rows of {columns} entries, of {n}")
+    require(rank <= MOST_RANK, f"dither: a product of rank {rank}")
     exponent, c = struct.unpack("<hf", data.take(6))
     require(abs(exponent) <= 200 and 0 < c < math.inf, f"dither: noise {c} times 4^{exponent}")
     width = columns if matrix else ROW
@@ -889,18 +914,27 @@ def dither_scales(data, n):
     cols = read_chunks(data, columns) if matrix else bytes(width)
     require(max(rows + cols) <= DEAD, "dither: a scale is above 63")
     steps = [dither_step(exponent, c, k) for k in range(2 * DEAD - 1)]
-    nothing = 0.0, 0
+    factors = [dither_column(data, rows, cols) for _ in range(rank)]
+    return DitherSection(steps, width, rows, cols, factors)
 
-    def of(i):
-        row, col = rows[i // width], cols[i % width]
-        return nothing if DEAD in (row, col) else steps[row + col]
 
-    return of
+def dither_column(data, rows, cols):
+    """A column of both factors."""
+    (size,) = struct.unpack("<f", data.take(4))
+    require(2.0**-100 <= size <= 2.0**100, f"dither: a column of size {size}")
+    numbers = read_chunks(data, sum(scale != DEAD for scale in rows + cols))
+    require(0 not in numbers, "dither: a factor is -128")
+    numbers = iter(numbers)
+    left, right = (
+        [0 if scale == DEAD else next(numbers) - 128 for scale in scales] for scales in (rows, cols)
+    )
+    return [binary32(a * size) for a in left], right
 
 
 def dither_entries(data, n, draws):
-    of = dither_scales(data, n)
-    if of is None:
+    known = dither_section(data, n)
+    of = known.of
+    if known.steps is None:
         return [0.0] * n
     used = sorted({cls for _, cls in map(of, range(n))} - {0})
     require(used, "dither: no entry is sent")
@@ -919,11 +953,15 @@ def dither_entries(data, n, draws):
         step, cls = of(i)
         level = dither_level(bits, symbol, low_bits(cls))
         u = abs(dithers[i]) / 2**25
-        value = binary32(binary32(binary32(level) - u) * step)
-        value = min(max(value, -LARGEST), LARGEST)
-        values.append(value if dithers[i] > 0 else -value)
+        value = within(binary32(binary32(binary32(level) - u) * step))
+        value = value if dithers[i] > 0 else -value
+        values.append(within(binary32(value + known.base(i))) if known.factors else value)
     bits.end()
     return values
+
+
+def within(value):
+    return min(max(value, -LARGEST), LARGEST)
 
 
 def dither_step(exponent, c, k):

@@ -1,6 +1,7 @@
 // Subtractive dither on vector lanes.
 #include "laconic/kernels/dither.h"
 
+#include <algorithm>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -32,6 +33,13 @@ HWY_INLINE Values as_float(Word magnitude) {
   return hn::Mul(hn::ConvertTo(F32(), hn::BitCast(I32(), magnitude)), set(0x1p-25F));
 }
 
+// As dither_low, of a vector of codes.
+HWY_INLINE Word low_of(Word code) {
+  const Word above = hn::ShiftRight<1>(hn::Sub(hn::ShiftRight<3>(code), hn::Set(U32(), 14)));
+  const auto has = hn::Gt(hn::BitCast(I32(), code), hn::Set(I32(), 16 * kDitherBins - 1));
+  return hn::IfThenElseZero(hn::RebindMask(U32(), has), above);
+}
+
 // What belongs to the scales of a vector of entries: the same one for a whole group, or looked up.
 class OfGroup {
  public:
@@ -52,6 +60,71 @@ class OfGroup {
   std::size_t scale_ = 0;
   std::uint32_t low_ = 0;
 };
+// Scales that lie near each other, as those of a stretch of most matrices do, and that of entries
+// that are not sent: from two registers, half of the time of looking them up in memory.
+constexpr std::size_t kNear = 2 * hn::MaxLanes(U32());  // scales; the last: not sent
+
+struct Near {
+  bool all;
+  std::uint8_t least;
+
+  // `count` is a multiple of 16.
+  HWY_INLINE Near(const std::uint8_t* scales, std::size_t count) {
+    const hn::CappedTag<std::uint8_t, 16> d;
+    const auto nowhere = hn::Set(d, kDitherNowhere);
+    auto low = nowhere, high = hn::Zero(d);
+    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const auto scale = hn::LoadU(d, scales + i);
+      low = hn::Min(low, scale);
+      high = hn::Max(high, hn::IfThenZeroElse(hn::Eq(scale, nowhere), scale));
+    }
+    std::uint8_t lows[16], highs[16];
+    hn::StoreU(low, d, lows);
+    hn::StoreU(high, d, highs);
+    least = *std::min_element(lows, lows + hn::Lanes(d));
+    all = *std::max_element(highs, highs + hn::Lanes(d)) < least + static_cast<int>(kNear) - 1;
+  }
+};
+
+class OfNear {
+ public:
+  HWY_INLINE OfNear(const DitherSteps& steps, const std::uint8_t* scales, std::uint8_t least)
+      : scales_(scales), least_(hn::Set(U32(), least)) {
+    fill(F32(), steps.step, least, steps_);
+    fill(F32(), steps.inverse, least, inverses_);
+    fill(U32(), steps.code, least, codes_);
+  }
+  HWY_INLINE void move(std::size_t) const {}
+  HWY_INLINE Values step(std::size_t i) const { return look(F32(), steps_, i); }
+  HWY_INLINE Values inverse(std::size_t i) const { return look(F32(), inverses_, i); }
+  HWY_INLINE Word code(std::size_t i) const { return look(U32(), codes_, i); }
+  HWY_INLINE Word low(Word code) const { return low_of(code); }
+
+ private:
+  template <class D, class T, class V>
+  HWY_INLINE static void fill(D d, const T* of_all, std::size_t least, V* near) {
+    HWY_ALIGN T table[kNear] = {};
+    for (std::size_t i = 0; i + 1 < kNear && least + i < kDitherNowhere; ++i)
+      table[i] = of_all[least + i];
+    near[0] = hn::Load(d, table);
+    near[1] = hn::Load(d, table + kNear / 2);
+  }
+  template <class D, class V>
+  HWY_INLINE V look(D d, const V* near, std::size_t i) const {
+    const U32 du;
+    const Word scale = hn::PromoteTo(du, hn::LoadU(Bytes(), scales_ + i));
+    const Word at = hn::Min(hn::Sub(scale, least_), hn::Set(du, kNear - 1));
+    const Word inside = hn::And(at, hn::Set(du, kNear / 2 - 1));
+    const auto index = hn::IndicesFromVec(d, inside);
+    const auto upper = hn::RebindMask(d, hn::Ne(at, inside));
+    return hn::IfThenElse(upper, hn::TableLookupLanes(near[1], index),
+                          hn::TableLookupLanes(near[0], index));
+  }
+  const std::uint8_t* scales_;
+  Word least_;
+  Values steps_[2], inverses_[2];
+  Word codes_[2];
+};
 class OfEach {
  public:
   HWY_INLINE OfEach(const DitherSteps& steps, const std::uint8_t* scales)
@@ -66,11 +139,7 @@ class OfEach {
   HWY_INLINE Word code(std::size_t i) const {
     return hn::GatherIndex(U32(), steps_.code, scales(i));
   }
-  HWY_INLINE Word low(Word code) const {  // as dither_low
-    const Word above = hn::ShiftRight<1>(hn::Sub(hn::ShiftRight<3>(code), hn::Set(U32(), 14)));
-    const auto has = hn::Gt(hn::BitCast(I32(), code), hn::Set(I32(), 16 * kDitherBins - 1));
-    return hn::IfThenElseZero(hn::RebindMask(U32(), has), above);
-  }
+  HWY_INLINE Word low(Word code) const { return low_of(code); }
 
  private:
   HWY_INLINE Ints scales(std::size_t i) const {
@@ -79,6 +148,18 @@ class OfEach {
   const DitherSteps& steps_;
   const std::uint8_t* scales_;
 };
+
+// Calls use(of) with what tells the scales of `count` entries.
+template <class Use>
+HWY_INLINE void with_scales(const DitherSteps& steps, DitherScales scales,
+                            [[maybe_unused]] std::size_t count, Use use) {
+  if (scales.by_group) return use(OfGroup(steps, scales.scales));
+#if HWY_TARGET != HWY_SCALAR
+  const Near near(scales.scales, count);
+  if (near.all) return use(OfNear(steps, scales.scales, near.least));
+#endif
+  use(OfEach(steps, scales.scales));
+}
 
 // Class and bin: class 0 has bin 0 only.
 HWY_INLINE Word context_of(Word code, Word low, Word magnitude) {
@@ -129,10 +210,8 @@ HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_
 
 void dither_run(const float* x, std::size_t count, const DitherSteps& steps, DitherScales scales,
                 std::uint32_t first, Key key, LevelSpan levels, std::uint16_t* symbols) {
-  if (scales.by_group)
-    dither_by(x, count, OfGroup(steps, scales.scales), first, key, levels, symbols);
-  else
-    dither_by(x, count, OfEach(steps, scales.scales), first, key, levels, symbols);
+  with_scales(steps, scales, count,
+              [&](auto of) HWY_ATTR { dither_by(x, count, of, first, key, levels, symbols); });
 }
 
 template <class Of>
@@ -151,15 +230,13 @@ HWY_INLINE void contexts_by(std::size_t count, Of of, std::uint32_t first, Key k
 
 void contexts_run(std::size_t count, const DitherSteps& steps, DitherScales scales,
                   std::uint32_t first, Key key, std::uint8_t* contexts) {
-  if (scales.by_group)
-    contexts_by(count, OfGroup(steps, scales.scales), first, key, contexts);
-  else
-    contexts_by(count, OfEach(steps, scales.scales), first, key, contexts);
+  with_scales(steps, scales, count,
+              [&](auto of) HWY_ATTR { contexts_by(count, of, first, key, contexts); });
 }
 
-template <class Of>
+template <bool kHasBase, class Of>
 HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t first, Key key,
-                       float weight, float* y) {
+                       const float* base, float weight, float* y) {
   const U32 d;
   const F32 df;
   const I32 di;
@@ -181,17 +258,25 @@ HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t
     }
     const Values size =
         hn::Mul(hn::Sub(hn::ConvertTo(df, level), as_float(u.magnitude)), of.step(i));
-    const Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
-    add_to(y + i, w, hn::BitCast(df, hn::Xor(hn::BitCast(d, held), u.sign)));
+    Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
+    held = hn::BitCast(df, hn::Xor(hn::BitCast(d, held), u.sign));
+    if constexpr (kHasBase) {
+      held = hn::Add(held, hn::LoadU(df, base + i));
+      held = hn::Min(hn::Max(held, hn::Neg(most)), most);
+    }
+    add_to(y + i, w, held);
   }
 }
 
 void add_dithered_run(LevelView levels, std::size_t count, const DitherSteps& steps,
-                      DitherScales scales, std::uint32_t first, Key key, float weight, float* y) {
-  if (scales.by_group)
-    add_by(levels, count, OfGroup(steps, scales.scales), first, key, weight, y);
-  else
-    add_by(levels, count, OfEach(steps, scales.scales), first, key, weight, y);
+                      DitherScales scales, std::uint32_t first, Key key, const float* base,
+                      float weight, float* y) {
+  with_scales(steps, scales, count, [&](auto of) HWY_ATTR {
+    if (base == nullptr)
+      add_by<false>(levels, count, of, first, key, base, weight, y);
+    else
+      add_by<true>(levels, count, of, first, key, base, weight, y);
+  });
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE
@@ -272,21 +357,25 @@ void dither_contexts(std::size_t count, const DitherSteps& steps, DitherScales s
 }
 
 void add_dithered(LevelView levels, const DitherSteps& steps, DitherScales scales, Key own,
-                  std::uint64_t first, float weight, std::span<float> y) {
+                  std::uint64_t first, const float* base, float weight, std::span<float> y) {
   const auto run = HWY_DYNAMIC_DISPATCH(add_dithered_run);
   in_stretches(
       y.size(), scales, own, first,
       [&](std::size_t from, std::size_t part, std::uint32_t at, Key key, DitherScales here) {
+        const float* here_base = base == nullptr ? nullptr : base + from;
         if (part % kGroup == 0)
-          return run(levels.from(from), part, steps, here, at, key, weight, y.data() + from);
+          return run(levels.from(from), part, steps, here, at, key, here_base, weight,
+                     y.data() + from);
         const PaddedScales padded(here, part);
         std::int8_t small[kGroup] = {};
         std::int32_t wide[kGroup] = {};
-        float sums[kGroup] = {};
+        float sums[kGroup] = {}, added[kGroup] = {};
+        if (base != nullptr) std::copy_n(here_base, part, added);
         const LevelSpan copied{small, wide};
         for (std::size_t i = 0; i < part; ++i) copied.set(i, levels[from + i]);
         std::copy_n(y.data() + from, part, sums);
-        run(copied, kGroup, steps, padded.scales, at, key, weight, sums);
+        run(copied, kGroup, steps, padded.scales, at, key, base == nullptr ? nullptr : added,
+            weight, sums);
         std::copy_n(sums, part, y.data() + from);
       });
 }

@@ -1,4 +1,4 @@
-// The levels of a section by `dither` as symbols in contexts and bits: docs/frame.md, items 4 to 6.
+// The levels of a section by `dither` as symbols in contexts and bits: docs/frame.md, items 5 to 7.
 #pragma once
 
 #include "laconic/operators/dither_section.h"

@@ -41,10 +41,9 @@ void sum_columns(std::span<const float> x, const DitherShape& shape, std::span<d
   constexpr std::size_t kStripe = 1024;
   pool.each((shape.cols + kStripe - 1) / kStripe, [&](std::size_t stripe, unsigned) {
     const std::size_t first = stripe * kStripe, count = std::min(kStripe, shape.cols - first);
-    double* to = sums.data() + first;
-    std::fill_n(to, count, 0.0);
-    for (std::size_t row = 0; row < shape.rows(); ++row)
-      kernels::add_squares(x.subspan(row * shape.cols + first, count), to);
+    const auto to = sums.subspan(first, count);
+    std::ranges::fill(to, 0.0);
+    kernels::add_squares(x.data() + first, shape.cols, shape.rows(), to);
   });
 }
 

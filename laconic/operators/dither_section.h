@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "laconic/kernels/low_rank.h"
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/dither_noise.h"
 #include "laconic/operators/planes.h"
@@ -11,6 +12,7 @@ namespace laconic {
 
 inline constexpr std::size_t kDitherRow =
     64;  // entries that share a scale where there is no matrix
+inline constexpr std::size_t kDitherRank = 8;  // of a product at most
 
 // How entries are divided: rows of `cols` entries, each with a scale, and columns with one if it is
 // a matrix.
@@ -33,15 +35,50 @@ struct DitherShape {
   static std::size_t most_scales(std::size_t count) { return count / 8 + 1; }
 };
 
-// All that is known of a section besides its levels: a plane in memory.
+// All that is known of a section besides its levels: a plane in memory, which the factors follow.
 struct DitherKnown {
   Key own;
   std::uint64_t first;
   std::size_t cols;
   bool matrix;
+  std::size_t rank;  // of the product that entries are counted from; 0: none
   kernels::DitherSteps steps;
+
+  static std::size_t bytes(std::size_t count) {
+    return sizeof(DitherKnown) + sizeof(float) * kDitherRank * DitherShape::most_scales(count);
+  }
 };
-static_assert(std::is_trivially_copyable_v<DitherKnown>);
+static_assert(std::is_trivially_copyable_v<DitherKnown> &&
+              sizeof(DitherKnown) % sizeof(float) == 0);
+
+inline std::span<float> factors_of(std::span<std::uint8_t> plane) {
+  const auto bytes = plane.subspan(sizeof(DitherKnown));
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+// The product of two factors: columns of one entry for each row, then columns of one for each
+// column of the matrix.
+class DitherProduct {
+ public:
+  DitherProduct(const DitherShape& shape, std::size_t rank, const float* factors)
+      : shape_{shape.rows(), shape.cols, rank},
+        left_(factors, rank * shape_.rows),
+        right_(factors + left_.size(), rank * shape_.cols) {}
+
+  // x -= the entries from `from` on; at most kBlock of them.
+  void take_off(std::size_t from, std::span<float> x) const {
+    float product[kBlock];
+    expand(left_, right_, shape_, from, std::span(product, x.size()), 1, x.data());
+  }
+  void fill(std::size_t from, std::span<float> product) const {
+    float spare[kBlock] = {};
+    expand(left_, right_, shape_, from, product, 1, spare);
+  }
+
+ private:
+  MatrixShape shape_;
+  std::span<const float> left_, right_;
+};
 
 // A section in memory, as its planes have it.
 class DitherSection {
@@ -55,6 +92,9 @@ class DitherSection {
 
   const DitherKnown& known() const { return known_; }
   kernels::LevelView levels() const { return levels_; }
+  DitherProduct product() const {
+    return {shape_, known_.rank, reinterpret_cast<const float*>(&known_ + 1)};
+  }
 
   std::size_t scale_of(std::size_t i) const {
     if (!shape_.matrix) return scales_[i / kDitherRow];
@@ -76,8 +116,10 @@ class DitherSection {
                 [&](std::size_t row, std::size_t at, std::size_t part) {
                   const std::uint8_t *col = cols + (at - row * shape_.cols), mine = rows[row];
                   std::uint8_t* to = scales + (at - from);
-                  for (std::size_t i = 0; i < part; ++i)
-                    to[i] = static_cast<std::uint8_t>(std::min<int>(mine + col[i], kNowhere));
+                  for (std::size_t i = 0; i < part; ++i) {
+                    const auto both = static_cast<std::uint8_t>(mine + col[i]);  // up to 254
+                    to[i] = std::min(both, kNowhere);  // in bytes: sixteen at once
+                  }
                 });
       use(from, count, kernels::DitherScales{scales, false});
     }

@@ -169,6 +169,27 @@ HWY_INLINE Word context_of(Word code, Word low, Word magnitude) {
   return hn::IfThenElse(hn::Eq(code, hn::Zero(d)), code, hn::Add(code, bin));
 }
 
+// What is left of levels without their lowest bits, counted from `least`; the last: all others.
+HWY_INLINE Word symbol_of(Ints level, Word low, std::int32_t least) {
+  const U32 d;
+  const I32 di;
+  const Word round = hn::ShiftRight<1>(hn::Shl(hn::Set(d, 1), low));  // 0 where low is
+  const Ints high = hn::Shr(hn::Add(level, hn::BitCast(di, round)), hn::BitCast(di, low));
+  return hn::Min(hn::BitCast(d, hn::Sub(high, hn::Set(di, least))),
+                 hn::Set(d, static_cast<std::uint32_t>(kDitherSymbols - 1)));
+}
+
+// Levels from bytes, and where these do not hold them from where they do.
+HWY_INLINE Ints load_levels(const LevelView& levels, std::size_t i) {
+  const I32 di;
+  const hn::Rebind<std::int8_t, U32> bytes;
+  const Ints level = hn::PromoteTo(di, hn::LoadU(bytes, levels.small + i));
+  if (HWY_LIKELY(hn::AllFalse(di, hn::Eq(level, hn::Set(di, kWide))))) return level;
+  std::int32_t all[16];
+  for (std::size_t lane = 0; lane < hn::Lanes(di); ++lane) all[lane] = levels[i + lane];
+  return hn::LoadU(di, all);
+}
+
 template <class Of>
 HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_t first, Key key,
                           LevelSpan levels, std::uint16_t* symbols) {
@@ -191,11 +212,7 @@ HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_
     const Ints mirrored = hn::IfThenZeroElse(
         hn::Eq(hn::BitCast(di, code), hn::Zero(di)),
         hn::ConvertTo(di, hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign))));
-    const Word one = hn::Set(d, 1);
-    const Word round = hn::ShiftRight<1>(hn::Shl(one, low));  // 0 where low is
-    const Ints high = hn::Shr(hn::Add(mirrored, hn::BitCast(di, round)), hn::BitCast(di, low));
-    const Word symbol = hn::Min(hn::BitCast(d, hn::Sub(high, hn::Set(di, kLeastSymbol))),
-                                hn::Set(d, static_cast<std::uint32_t>(kDitherSymbols - 1)));
+    const Word symbol = symbol_of(mirrored, low, kLeastSymbol);
     const Word context = context_of(code, low, u.magnitude);
     hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(context), symbol))),
                halves, symbols + i);
@@ -239,8 +256,6 @@ HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t
                        const float* base, float weight, float* y) {
   const U32 d;
   const F32 df;
-  const I32 di;
-  const hn::Rebind<std::int8_t, U32> bytes;
   const std::size_t lanes = hn::Lanes(d);
   const Values most = set(std::numeric_limits<float>::max()), w = set(weight);
   Hashed draws(first, key);
@@ -250,12 +265,7 @@ HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t
       hwy::Prefetch(y + i + kAddAhead);
     }
     const Dither u = dither_of(draws.next());
-    Ints level = hn::PromoteTo(di, hn::LoadU(bytes, levels.small + i));
-    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Eq(level, hn::Set(di, kWide))))) {
-      std::int32_t all[16];
-      for (std::size_t lane = 0; lane < lanes; ++lane) all[lane] = levels[i + lane];
-      level = hn::LoadU(di, all);
-    }
+    const Ints level = load_levels(levels, i);
     const Values size =
         hn::Mul(hn::Sub(hn::ConvertTo(df, level), as_float(u.magnitude)), of.step(i));
     Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
@@ -279,6 +289,38 @@ void add_dithered_run(LevelView levels, std::size_t count, const DitherSteps& st
   });
 }
 
+template <class Of>
+HWY_INLINE void in_classes_by(LevelView levels, std::size_t count, Of of, std::int32_t least,
+                              std::uint16_t* symbols) {
+  const I32 di;
+  const hn::Rebind<std::uint16_t, U32> halves;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(di)) {
+    if (i % kGroup == 0) of.move(i);
+    const Word code = of.code(i), symbol = symbol_of(load_levels(levels, i), of.low(code), least);
+    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(code), symbol))),
+               halves, symbols + i);
+  }
+}
+
+void in_classes_run(LevelView levels, std::size_t count, const DitherSteps& steps,
+                    DitherScales scales, std::int32_t least, std::uint16_t* symbols) {
+  with_scales(steps, scales, count,
+              [&](auto of) HWY_ATTR { in_classes_by(levels, count, of, least, symbols); });
+}
+
+template <class Of>
+HWY_INLINE void classes_by(std::size_t count, Of of, std::uint8_t* contexts) {
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    if (i % kGroup == 0) of.move(i);
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), of.code(i))), Bytes(), contexts + i);
+  }
+}
+
+void classes_run(std::size_t count, const DitherSteps& steps, DitherScales scales,
+                 std::uint8_t* contexts) {
+  with_scales(steps, scales, count, [&](auto of) HWY_ATTR { classes_by(count, of, contexts); });
+}
+
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -289,24 +331,30 @@ namespace {
 HWY_EXPORT(dither_run);
 HWY_EXPORT(contexts_run);
 HWY_EXPORT(add_dithered_run);
+HWY_EXPORT(in_classes_run);
+HWY_EXPORT(classes_run);
+
+// Those of the entries from `at` on.
+DitherScales from(DitherScales scales, std::size_t at) {
+  return {scales.scales + (scales.by_group ? at / kGroup : at), scales.by_group};
+}
 
 // Calls run(from, count, position's low half, key of the upper half, scales from there on) for
 // stretches of whole groups and for what remains, of up to a group.
 template <class Run>
 void in_stretches(std::size_t count, DitherScales scales, Key own, std::uint64_t first, Run run) {
-  for (std::size_t from = 0; from < count;) {
-    const std::uint64_t position = first + from;
+  for (std::size_t done = 0; done < count;) {
+    const std::uint64_t position = first + done;
     // A group whose positions cross a multiple of 2^32 goes entry by entry.
     const std::uint64_t room = (1ULL << 32) - (position & 0xffffffffU);
-    std::size_t part = count - from;
+    std::size_t part = count - done;
     if (part > kGroup) part = part / kGroup * kGroup;
     if (room < part) part = room >= kGroup ? static_cast<std::size_t>(room / kGroup * kGroup) : 1;
-    const std::size_t inside = from % kGroup;
+    const std::size_t inside = done % kGroup;
     if (inside != 0) part = room < kGroup - inside ? 1 : std::min(part, kGroup - inside);
-    const DitherScales here{scales.scales + (scales.by_group ? from / kGroup : from),
-                            scales.by_group};
-    run(from, part, static_cast<std::uint32_t>(position), own.fork(position >> 32), here);
-    from += part;
+    run(done, part, static_cast<std::uint32_t>(position), own.fork(position >> 32),
+        from(scales, done));
+    done += part;
   }
 }
 
@@ -378,6 +426,33 @@ void add_dithered(LevelView levels, const DitherSteps& steps, DitherScales scale
             weight, sums);
         std::copy_n(sums, part, y.data() + from);
       });
+}
+
+void levels_in_classes(LevelView levels, std::size_t count, const DitherSteps& steps,
+                       DitherScales scales, std::int32_t least, std::uint16_t* symbols) {
+  const auto run = HWY_DYNAMIC_DISPATCH(in_classes_run);
+  const std::size_t whole = count / kGroup * kGroup, rest = count - whole;
+  if (whole > 0) run(levels, whole, steps, scales, least, symbols);
+  if (rest == 0) return;
+  const PaddedScales padded(from(scales, whole), rest);
+  std::int8_t small[kGroup] = {};
+  std::int32_t wide[kGroup] = {};
+  std::uint16_t coded[kGroup];
+  for (std::size_t i = 0; i < rest; ++i) LevelSpan{small, wide}.set(i, levels[whole + i]);
+  run({small, wide}, kGroup, steps, padded.scales, least, coded);
+  std::copy_n(coded, rest, symbols + whole);
+}
+
+void class_contexts(std::size_t count, const DitherSteps& steps, DitherScales scales,
+                    std::uint8_t* contexts) {
+  const auto run = HWY_DYNAMIC_DISPATCH(classes_run);
+  const std::size_t whole = count / kGroup * kGroup, rest = count - whole;
+  if (whole > 0) run(whole, steps, scales, contexts);
+  if (rest == 0) return;
+  const PaddedScales padded(from(scales, whole), rest);
+  std::uint8_t all[kGroup];
+  run(kGroup, steps, padded.scales, all);
+  std::copy_n(all, rest, contexts + whole);
 }
 
 }  // namespace laconic::kernels

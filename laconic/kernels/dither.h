@@ -52,4 +52,11 @@ void dither_contexts(std::size_t count, const DitherSteps& steps, DitherScales s
 void add_dithered(LevelView levels, const DitherSteps& steps, DitherScales scales, Key own,
                   std::uint64_t first, const float* base, float weight, std::span<float> y);
 
+// The same for levels that no dither moves and whose bin is 0: their symbols, with `least` in place
+// of kLeastSymbol, and their contexts.
+void levels_in_classes(LevelView levels, std::size_t count, const DitherSteps& steps,
+                       DitherScales scales, std::int32_t least, std::uint16_t* symbols);
+void class_contexts(std::size_t count, const DitherSteps& steps, DitherScales scales,
+                    std::uint8_t* contexts);
+
 }  // namespace laconic::kernels

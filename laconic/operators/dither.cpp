@@ -25,25 +25,17 @@
 namespace laconic {
 namespace {
 
-constexpr int kMostExponent = 200;  // of the largest scale
-
 class Dither : public CodedQuantiser {
  public:
   explicit Dither(const Args& args) : omega_(args.number("omega")) {}
 
-  // What is known, the scales, and the levels.
-  PlaneShapes planes(std::size_t count) const override {
-    return {{.width = 8, .count = DitherKnown::bytes(count)},
-            {.width = 8, .count = DitherShape::most_scales(count)},
-            {.width = 8, .count = count},
-            {.width = 32, .count = count}};
-  }
+  PlaneShapes planes(std::size_t count) const override { return class_planes(count, kDitherRank); }
 
   bool write(std::span<const float> x, std::size_t cols, const PlaneSpans& planes, const Keys& keys,
              Buffer& out, StageScratch& scratch) const override {
     const DitherShape shape = DitherShape::of(x.size(), cols);
-    DitherKnown& known = *reinterpret_cast<DitherKnown*>(planes[0].data());
-    known = {keys.own, keys.first, shape.cols, shape.matrix, 0, {}};
+    DitherKnown& known = known_of(planes);
+    known = {keys.own, keys.first, shape.cols, shape.matrix, true, 0, {}};
     const auto scales = planes[1].first(shape.scales());
     DitherRest rest{.x = x};
     const auto squares = measure_scales(x, shape, scales, rest.loudness.exponent, scratch);
@@ -57,7 +49,7 @@ class Dither : public CodedQuantiser {
     known.steps = dither_steps(rest.loudness);
     const std::uint32_t classes = *squares > 0 ? classes_of(rest.entries, known.steps) : 0;
     if (classes == 0) return write_zeros(planes, out);
-    put_varint(form_of(shape, rest.rank), out);
+    put_varint(shape.form(rest.rank), out);
     out.append_number(rest.loudness.exponent);
     out.append_number(rest.loudness.c);
     write_scales(shape, scales, out, scratch);
@@ -68,19 +60,19 @@ class Dither : public CodedQuantiser {
 
   void read(ByteView section, std::size_t count, const Keys& keys, const PlaneSpans& planes,
             StageScratch& scratch) const override {
-    DitherKnown& known = *reinterpret_cast<DitherKnown*>(planes[0].data());
+    DitherKnown& known = known_of(planes);
     ByteReader reader(section);
     const std::uint64_t form = reader.varint("the length of a row");
     section = reader.rest();
     const DitherShape shape = DitherShape::of(count, static_cast<std::size_t>(form % count));
     const std::uint64_t rank = shape.matrix ? form / count : 0;
-    known = {keys.own, keys.first, shape.cols, shape.matrix, 0, {}};
+    known = {keys.own, keys.first, shape.cols, shape.matrix, true, 0, {}};
     if (form == 0 && section.empty()) {
       Buffer nothing;
       write_zeros(planes, nothing);
       return;
     }
-    if (rank > kDitherRank || form != form_of(shape, static_cast<std::size_t>(rank)))
+    if (rank > kDitherRank || form != shape.form(static_cast<std::size_t>(rank)))
       throw DataError("a section by 'dither' has a form of " + std::to_string(form) +
                       ", which cannot be of " + std::to_string(count) + " entries");
     known.rank = static_cast<std::size_t>(rank);
@@ -129,28 +121,12 @@ class Dither : public CodedQuantiser {
   }
 
  private:
-  // 1, or the length of a row and above it the rank of the product.
-  static std::uint64_t form_of(const DitherShape& shape, std::size_t rank) {
-    return shape.matrix ? shape.cols + std::uint64_t{rank} * shape.count : 1;
-  }
-
-  static bool write_zeros(const PlaneSpans& planes, Buffer& out) {
-    DitherKnown& known = *reinterpret_cast<DitherKnown*>(planes[0].data());
-    known.rank = 0;
-    known.steps = {};
-    std::ranges::fill(planes[1], std::uint8_t{0});
-    std::ranges::fill(planes[2], std::uint8_t{0});
-    put_varint(0, out);
-    return true;
-  }
-
   static Loudness read_loudness(ByteView& section) {
     ByteReader reader(section);
-    const auto exponent = reader.number<std::int16_t>("the exponent of the largest scale");
+    const std::int16_t exponent = read_exponent(reader);
     const Loudness loudness{exponent, reader.number<float>("the noise")};
     section = reader.rest();
-    if (std::abs(loudness.exponent) > kMostExponent || !(loudness.c > 0) ||
-        !std::isfinite(loudness.c))
+    if (!(loudness.c > 0) || !std::isfinite(loudness.c))
       throw DataError("a section by 'dither' has a noise of " + std::to_string(loudness.c) +
                       " times 4^" + std::to_string(loudness.exponent) + ", which cannot be");
     return loudness;

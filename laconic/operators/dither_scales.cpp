@@ -103,6 +103,15 @@ ByteView read_scales(ByteView section, const DitherShape& shape, std::span<std::
   return section;
 }
 
+std::int16_t read_exponent(ByteReader& reader) {
+  constexpr int kMostExponent = 200;
+  const auto exponent = reader.number<std::int16_t>("the exponent of the largest scale");
+  if (std::abs(exponent) > kMostExponent)
+    throw DataError("a section in contexts has a largest scale of 2^" + std::to_string(exponent) +
+                    "; allowed: 2^-200 to 2^200");
+  return exponent;
+}
+
 ScaleCounts entries_of(const DitherShape& shape, std::span<const std::uint8_t> scales) {
   ScaleCounts rows{}, cols{}, all{};
   for (std::size_t row = 0; row < shape.rows(); ++row)

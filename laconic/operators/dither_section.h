@@ -1,4 +1,5 @@
-// A section by `dither` in memory: what its planes hold, and how entries come by their scales.
+// A section by `dither`, or by `grid` in contexts, in memory: what its planes hold, and how entries
+// come by their scales.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace laconic {
 
 inline constexpr std::size_t kDitherRow =
     64;  // entries that share a scale where there is no matrix
-inline constexpr std::size_t kDitherRank = 8;  // of a product at most
+inline constexpr std::int32_t kLeastOfGrid = -3;  // what symbol 0 of a grid stands for
+inline constexpr std::size_t kDitherRank = 8;     // of a product at most
 
 // How entries are divided: rows of `cols` entries, each with a scale, and columns with one if it is
 // a matrix.
@@ -32,6 +34,10 @@ struct DitherShape {
     if (worthwhile(count, cols)) return {count, cols, true};
     return {count, kDitherRow, false};
   }
+  // How a section begins: 1, or the length of a row and above it the rank of a product.
+  std::uint64_t form(std::size_t rank = 0) const {
+    return matrix ? cols + std::uint64_t{rank} * count : 1;
+  }
   static std::size_t most_scales(std::size_t count) { return count / 8 + 1; }
 };
 
@@ -41,15 +47,25 @@ struct DitherKnown {
   std::uint64_t first;
   std::size_t cols;
   bool matrix;
+  bool dithered;     // or levels of a grid, which are coded by scales alone
   std::size_t rank;  // of the product that entries are counted from; 0: none
   kernels::DitherSteps steps;
-
-  static std::size_t bytes(std::size_t count) {
-    return sizeof(DitherKnown) + sizeof(float) * kDitherRank * DitherShape::most_scales(count);
-  }
 };
 static_assert(std::is_trivially_copyable_v<DitherKnown> &&
               sizeof(DitherKnown) % sizeof(float) == 0);
+
+inline DitherKnown& known_of(const PlaneSpans& planes) {
+  return *reinterpret_cast<DitherKnown*>(planes[0].data());
+}
+
+// What is known, the scales, and the levels.
+inline PlaneShapes class_planes(std::size_t count, std::size_t most_rank) {
+  const std::size_t scales = DitherShape::most_scales(count);
+  return {{.width = 8, .count = sizeof(DitherKnown) + sizeof(float) * most_rank * scales},
+          {.width = 8, .count = scales},
+          {.width = 8, .count = count},
+          {.width = 32, .count = count}};
+}
 
 inline std::span<float> factors_of(std::span<std::uint8_t> plane) {
   const auto bytes = plane.subspan(sizeof(DitherKnown));
@@ -95,6 +111,9 @@ class DitherSection {
   DitherProduct product() const {
     return {shape_, known_.rank, reinterpret_cast<const float*>(&known_ + 1)};
   }
+
+  // What symbol 0 stands for.
+  std::int32_t least() const { return known_.dithered ? kernels::kLeastSymbol : kLeastOfGrid; }
 
   std::size_t scale_of(std::size_t i) const {
     if (!shape_.matrix) return scales_[i / kDitherRow];

@@ -231,8 +231,36 @@ TEST(Dither, TakesFewBits) {
   EXPECT_LT(bits_per_entry("dither", std::vector<float>(100000)), 0.001);
 }
 
+// The same entries, whose certificate is that of `grid`, and the bytes of any number of threads.
+TEST(GridInContexts, SendsWhatGridSendsInFewerBits) {
+  const auto recorded = recorded_gradient();
+  const auto fc1 = std::span(recorded).subspan(25570);  // 50 rows of 800
+  const auto bell = gaussian(70000, 1);
+  const Keys keys = make_keys(1, 2, 3);
+  for (const char* omega : {"", "1", "0.01"}) {
+    SCOPED_TRACE(omega);
+    const std::string plain = *omega == 0 ? "grid" : std::string("grid:") + omega;
+    const std::string spec = plain + (*omega == 0 ? ":contexts" : ",contexts");
+    const Operator op = parse_operator(spec);
+    for (const auto& [x, cols] : {std::pair{std::span<const float>(fc1), 800}, {bell, 1}}) {
+      const auto section = encode_matrix(op, x, static_cast<std::size_t>(cols), keys);
+      const auto y = decode(op, section, x.size(), keys);
+      EXPECT_EQ(
+          y, decode(parse_operator(plain), encode(parse_operator(plain), x, keys), x.size(), keys));
+      EXPECT_EQ(encode_matrix(op, x, static_cast<std::size_t>(cols), keys, 3), section);
+      on_every_cpu([&](const std::string&) {
+        EXPECT_EQ(encode_matrix(op, x, static_cast<std::size_t>(cols), keys), section);
+      });
+    }
+    EXPECT_LT(bits_per_entry(spec, fc1, 800), 0.9 * bits_per_entry(plain, fc1));
+    EXPECT_LT(bits_per_entry(spec, bell), 1.02 * bits_per_entry(plain, bell));
+  }
+  EXPECT_TRUE(parse_operator("grid:contexts").traits(100).stratified);
+}
+
 TEST(Dither, StandsAlone) {
-  for (const char* spec : {"dither+entropy", "dither+levels", "bucket:64+dither"})
+  for (const char* spec :
+       {"dither+entropy", "dither+levels", "bucket:64+dither", "grid:contexts+levels"})
     EXPECT_NE(message_of<UsageError>([&] { parse_operator(spec); }).find("no bucket and no coder"),
               std::string::npos)
         << spec;
@@ -319,9 +347,18 @@ TEST(DitherKernels, AreThePlainLoops) {
           std::vector<float> z(count, 0.5F);
           kernels::add_dithered(levels, steps, given, own, first, x.data(), 0.25F, z);
           EXPECT_EQ(symbols, plain.symbols);
+          std::vector<std::uint16_t> in_classes(count);
+          std::vector<std::uint8_t> classes(count);
+          kernels::levels_in_classes(levels, count, steps, given, -3, in_classes.data());
+          kernels::class_contexts(count, steps, given, classes.data());
           for (std::size_t i = 0; i < count; ++i) {
             EXPECT_EQ(kernels::LevelView(levels)[i], plain.levels[i]) << i;
             EXPECT_EQ(contexts[i], plain.symbols[i] / 8) << i;
+            const std::uint32_t code = steps.code[scales[by_group ? i / 64 : i]], cls = code / 8;
+            const std::uint32_t low = kernels::dither_low(cls);
+            const std::int32_t high = (plain.levels[i] + (low > 0 ? 1 << (low - 1) : 0)) >> low;
+            EXPECT_EQ(classes[i], code) << i;
+            EXPECT_EQ(in_classes[i], code * 8 + (high < -3 || high > 3 ? 7U : high + 3U)) << i;
             EXPECT_EQ(y[i], 0.5F + 0.25F * plain.values[i]) << i;
             EXPECT_EQ(z[i], 0.5F + 0.25F * (plain.values[i] + x[i])) << i;
           }
@@ -342,7 +379,7 @@ TEST(DitherKernels, FindWhatSymbolsDoNotSay) {
       std::vector<std::uint8_t> written((count + 7) / 8, 0xff), read(written);
       std::vector<std::int8_t> levels(count);
       kernels::find_apart(codes, written.data());
-      kernels::to_levels_apart(symbols, contexts.data(), levels.data(), read.data());
+      kernels::to_levels_apart(symbols, contexts.data(), -2, levels.data(), read.data());
       EXPECT_EQ(read, written);
       for (std::size_t i = 0; i < 8 * written.size(); ++i) {
         const bool apart = i < count && (codes[i] / 64 >= 16 || symbols[i] == 7);

@@ -241,17 +241,17 @@ TEST(GridInContexts, SendsWhatGridSendsInFewerBits) {
     SCOPED_TRACE(omega);
     const std::string plain = *omega == 0 ? "grid" : std::string("grid:") + omega;
     const std::string spec = plain + (*omega == 0 ? ":contexts" : ",contexts");
-    const Operator op = parse_operator(spec);
-    for (const auto& [x, cols] : {std::pair{std::span<const float>(fc1), 800}, {bell, 1}}) {
-      const auto section = encode_matrix(op, x, static_cast<std::size_t>(cols), keys);
-      const auto y = decode(op, section, x.size(), keys);
-      EXPECT_EQ(
-          y, decode(parse_operator(plain), encode(parse_operator(plain), x, keys), x.size(), keys));
-      EXPECT_EQ(encode_matrix(op, x, static_cast<std::size_t>(cols), keys, 3), section);
-      on_every_cpu([&](const std::string&) {
-        EXPECT_EQ(encode_matrix(op, x, static_cast<std::size_t>(cols), keys), section);
-      });
-    }
+    const auto expect_the_same = [&](std::span<const float> x, std::size_t cols) {
+      const Operator op = parse_operator(spec), grid = parse_operator(plain);
+      const auto section = encode_matrix(op, x, cols, keys);
+      EXPECT_EQ(decode(op, section, x.size(), keys),
+                decode(grid, encode(grid, x, keys), x.size(), keys));
+      EXPECT_EQ(encode_matrix(op, x, cols, keys, 3), section);
+      on_every_cpu(
+          [&](const std::string&) { EXPECT_EQ(encode_matrix(op, x, cols, keys), section); });
+    };
+    expect_the_same(fc1, 800);
+    expect_the_same(bell, 1);
     EXPECT_LT(bits_per_entry(spec, fc1, 800), 0.9 * bits_per_entry(plain, fc1));
     EXPECT_LT(bits_per_entry(spec, bell), 1.02 * bits_per_entry(plain, bell));
   }

@@ -75,6 +75,32 @@ void operator_seeds(const Folder& folder) {
     }
 }
 
+// Matrices that are nearly a sum of two outer products, for operators to which rows and columns
+// count.
+void matrix_seeds(const Folder& folder) {
+  constexpr std::size_t kRows = 128, kCols = 64;
+  std::vector<float> x(kRows * kCols);
+  const Key key(8);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto row = static_cast<int>(i / kCols), col = static_cast<int>(i % kCols);
+    const int first = (row * 7 % 31 - 15) * (col * 5 % 23 - 11);
+    const int second = (row * 3 % 17 - 8) * (col * 9 % 29 - 14);
+    if (row % 10 == 3 || col == 40) continue;
+    x[i] = static_cast<float>(64 * (first + second) + static_cast<int>(key.bits(i) % 64));
+  }
+  for (const char* spec : {"dither", "dither:1", "grid:contexts"}) {
+    Scratch scratch;
+    Buffer out;
+    out.append_number(place_of(parse_operator(spec).spec()));
+    out.append_number(static_cast<std::uint16_t>(x.size()));
+    if (!parse_operator(spec)
+             .encode(Source{.fresh = std::span<const float>(x), .cols = kCols}, out, kKeys, scratch)
+             .finite)
+      throw DataError(std::string(spec) + ": not finite");
+    folder.write(std::string(spec) + "-matrix", out.view());
+  }
+}
+
 void write_frame(const Folder& folder, const std::string& name, FrameHeader header,
                  const std::vector<std::string>& specs, std::vector<std::vector<float>> slices,
                  std::uint64_t gap = 0) {
@@ -330,6 +356,7 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path to = argv[1];
   operator_seeds(Folder(to / "operator_fuzzer"));
+  matrix_seeds(Folder(to / "operator_fuzzer"));
   frame_seeds(Folder(to / "frame_fuzzer"));
   codec_seeds(Folder(to / "codec_fuzzer"));
   gossip_seeds(Folder(to / "gossip_fuzzer"));

@@ -736,7 +736,9 @@ def dithering(s, norm):
     return with_levels(s, entry)
 
 
-def grid(omega):
+def grid(omega, levels):
+    if levels == "contexts":
+        return drawing(grid_in_contexts)
     return with_levels(2**31 - 1, grid_entry)
 
 
@@ -858,6 +860,7 @@ def hadamard(x):
 
 ROW = 64  # entries that share a scale where there is no matrix
 DEAD = 63  # the scale of a row or column that is not sent
+MOST_RANK = 8  # of a product that entries are counted from
 PART = 1 << 19  # entries whose symbols are coded together
 SHARES = 1 << 14
 LEAST_STATE = 1 << 15
@@ -869,61 +872,131 @@ def dither(omega):
     return drawing(dither_entries)
 
 
+@dataclass
+class DitherSection:
+    """What stands in front of the levels: the step and the class of entries, and their bases."""
+
+    steps: list = None  # and classes, by scale; None if all entries are zeros
+    width: int = ROW
+    rows: bytes = b""  # scales
+    cols: bytes = b""
+    factors: list = None  # (a x w for each row, b for each column) of each column
+
+    def of(self, i):
+        row, col = self.rows[i // self.width], self.cols[i % self.width]
+        return (0.0, 0) if DEAD in (row, col) else self.steps[row + col]
+
+    def base(self, i):
+        total = 0.0
+        for left, right in self.factors:
+            total = binary32(total + binary32(left[i // self.width] * right[i % self.width]))
+        return total
+
+
 def dither_steps(section):
     """Of a section by `dither`: the step of each entry, 0 where nothing is sent."""
-    of = dither_scales(Reader(section.data, f"section at {section.position}"), section.count)
-    return [of(i)[0] if of else 0.0 for i in range(section.count)]
+    data = Reader(section.data, f"section at {section.position}")
+    known = dither_section(data, section.count)
+    return [known.of(i)[0] if known.steps else 0.0 for i in range(section.count)]
 
 
-def dither_scales(data, n):
-    """A function that tells the step and the class of an entry; None if all are zeros."""
-    columns = data.varint()
-    if columns == 0:
-        return None
-    matrix = columns > 1 and n % columns == 0 and n // 8 >= columns + n // columns
-    require(matrix or columns == 1, f"dither: rows of {columns} entries, of {n}")
+def dither_section(data, n):
+    rank, columns = divmod(data.varint(), n)
+    if n == 1:
+        rank, columns = 0, rank
+    if columns == rank == 0:
+        return DitherSection()
+    require(rank <= MOST_RANK, f"dither: a product of rank {rank}")
+    require(rank == 0 or columns > 1, f"dither: a product of rows of {columns} entries")
     exponent, c = struct.unpack("<hf", data.take(6))
     require(abs(exponent) <= 200 and 0 < c < math.inf, f"dither: noise {c} times 4^{exponent}")
+    width, rows, cols = read_scales(data, n, columns)
+    steps = [dither_step(exponent, c, k) for k in range(2 * DEAD - 1)]
+    factors = [dither_column(data, rows, cols) for _ in range(rank)]
+    return DitherSection(steps, width, rows, cols, factors)
+
+
+def read_scales(data, n, columns):
+    """The length of a row, and the scales of rows and columns."""
+    matrix = columns > 1 and n % columns == 0 and n // 8 >= columns + n // columns
+    require(matrix or columns == 1, f"scales: rows of {columns} entries, of {n}")
     width = columns if matrix else ROW
     rows = read_chunks(data, -(-n // width))
     cols = read_chunks(data, columns) if matrix else bytes(width)
-    require(max(rows + cols) <= DEAD, "dither: a scale is above 63")
-    steps = [dither_step(exponent, c, k) for k in range(2 * DEAD - 1)]
-    nothing = 0.0, 0
+    require(max(rows + cols) <= DEAD, "scales: one is above 63")
+    return width, rows, cols
 
-    def of(i):
-        row, col = rows[i // width], cols[i % width]
-        return nothing if DEAD in (row, col) else steps[row + col]
 
-    return of
+def dither_column(data, rows, cols):
+    """A column of both factors."""
+    (size,) = struct.unpack("<f", data.take(4))
+    require(2.0**-100 <= size <= 2.0**100, f"dither: a column of size {size}")
+    numbers = read_chunks(data, sum(scale != DEAD for scale in rows + cols))
+    require(0 not in numbers, "dither: a factor is -128")
+    numbers = iter(numbers)
+    left, right = (
+        [0 if scale == DEAD else next(numbers) - 128 for scale in scales] for scales in (rows, cols)
+    )
+    return [binary32(a * size) for a in left], right
 
 
 def dither_entries(data, n, draws):
-    of = dither_scales(data, n)
-    if of is None:
+    known = dither_section(data, n)
+    of = known.of
+    if known.steps is None:
         return [0.0] * n
-    used = sorted({cls for _, cls in map(of, range(n))} - {0})
-    require(used, "dither: no entry is sent")
-    shares = {cls: dither_shares(cls, data.u8()) for cls in used}
     dithers = [2 * (h >> 8) + 1 - 2**24 for h in islice(draws, n)]  # u is this / 2^25
-    symbols = []
-    for start in range(0, n, PART):
-        contexts = []
-        for i in range(start, min(n, start + PART)):
-            _, cls = of(i)
-            contexts.append(shares[cls][dither_bin(cls, dithers[i])] if cls else None)
-        symbols += read_symbols(Reader(data.take(data.varint()), "symbols"), contexts)
-    bits = Bits(data)
+    classes = [cls for _, cls in map(of, range(n))]
+    bins = [dither_bin(cls, m) for cls, m in zip(classes, dithers)]
+    levels = levels_in_classes(data, classes, bins, dither_shares, -2)
     values = []
-    for i, symbol in enumerate(symbols):
-        step, cls = of(i)
-        level = dither_level(bits, symbol, low_bits(cls))
+    for i, level in enumerate(levels):
+        step, _ = of(i)
         u = abs(dithers[i]) / 2**25
-        value = binary32(binary32(binary32(level) - u) * step)
-        value = min(max(value, -LARGEST), LARGEST)
-        values.append(value if dithers[i] > 0 else -value)
-    bits.end()
+        value = within(binary32(binary32(binary32(level) - u) * step))
+        value = value if dithers[i] > 0 else -value
+        values.append(within(binary32(value + known.base(i))) if known.factors else value)
     return values
+
+
+def levels_in_classes(data, classes, bins, shares_of, least):
+    """Levels of entries of some class, 0 for those that are not sent, to the end of the data."""
+    used = sorted(set(classes) - {0})
+    require(used, "levels: no entry is sent")
+    shares = {cls: shares_of(cls, data.u8()) for cls in used}
+    symbols = []
+    for start in range(0, len(classes), PART):
+        some = zip(classes[start : start + PART], bins[start : start + PART])
+        contexts = [shares[cls][bin] if cls else None for cls, bin in some]
+        symbols += read_symbols(Reader(data.take(data.varint()), "symbols"), contexts, -least)
+    bits = Bits(data)
+    levels = [
+        dither_level(bits, symbol, low_bits(cls), least) for symbol, cls in zip(symbols, classes)
+    ]
+    bits.end()
+    return levels
+
+
+def grid_in_contexts(data, n, draws):
+    columns = data.varint()
+    if columns == 0:
+        return [0.0] * n
+    exponent, step = struct.unpack("<hf", data.take(6))
+    require(abs(exponent) <= 200, f"grid: a largest scale of 2^{exponent}")
+    require(2.0**-126 <= step < math.inf, f"grid: a step of {step}")
+    width, rows, cols = read_scales(data, n, columns)
+    ratios = [math.ldexp(1.0, 2 * exponent - k) / (step * step) for k in range(2 * DEAD - 1)]
+    of = list(map(dither_class, ratios))
+    classes = []
+    for i in range(n):
+        row, col = rows[i // width], cols[i % width]
+        classes.append(0 if DEAD in (row, col) else of[row + col])
+    levels = levels_in_classes(data, classes, [0] * n, lambda *law: [grid_shares(*law)], -3)
+    return [grid_entry(level, step) for level in levels]
+
+
+def within(value):
+    return min(max(value, -LARGEST), LARGEST)
 
 
 def dither_step(exponent, c, k):
@@ -936,8 +1009,12 @@ def dither_step(exponent, c, k):
         step = floats([struct.unpack("<I", struct.pack("<f", step))[0] - 1])[0]
     if step < 2.0**-126:
         return 0.0, 0
-    _, power = math.frexp(max(s / (12 * noise), 2.0**-60) * ROOT[2])
-    return step, min(max(power - 1, -13), 17) + 14
+    return step, dither_class(s / (12 * noise))
+
+
+def dither_class(ratio):
+    _, power = math.frexp(max(ratio, 2.0**-60) * ROOT[2])
+    return min(max(power - 1, -13), 17) + 14
 
 
 def low_bits(cls):
@@ -951,6 +1028,14 @@ def dither_bin(cls, m):
 
 def dither_shares(cls, law):
     """For each bin of |u|, where the share of each symbol begins, and the end."""
+    return [law_shares(cls, law, [(bin + 0.25) / 16, (bin + 0.75) / 16], -2) for bin in range(8)]
+
+
+def grid_shares(cls, law):
+    return law_shares(cls, law, [(i + 0.5) / 16 - 0.5 for i in range(16)], -3)
+
+
+def law_shares(cls, law, offsets, least):
     shape, scale = law >> 5, 2 * (cls - 14 - 2 * low_bits(cls)) + law % 32 - 16
     b = math.ldexp(ROOT[scale % 4], scale // 4)
 
@@ -958,15 +1043,14 @@ def dither_shares(cls, law):
         tail = beyond(shape, abs(y) / b) / 2
         return tail if y < 0 else 1 - tail
 
-    bins = []
-    for bin in range(8):
-        near, far = (bin + 0.25) / 16, (bin + 0.75) / 16
-        reached = [below(i - 2.5 - near) / 2 + below(i - 2.5 - far) / 2 for i in range(8)]
-        likely = [reached[i + 1] - reached[i] for i in range(7)] + [1 - (reached[7] - reached[0])]
-        shares = [1 + int(max(0.0, p) * (SHARES - 16)) for p in likely]
-        shares[2] += SHARES - sum(shares)
-        bins.append([sum(shares[:i]) for i in range(9)])
-    return bins
+    reached = [0.0] * 8
+    for u in offsets:
+        parts = [below(i + (least - 0.5) - u) / len(offsets) for i in range(8)]
+        reached = [sum(pair) for pair in zip(reached, parts)]
+    likely = [reached[i + 1] - reached[i] for i in range(7)] + [1 - (reached[7] - reached[0])]
+    shares = [1 + int(max(0.0, p) * (SHARES - 16)) for p in likely]
+    shares[-least] += SHARES - sum(shares)
+    return [sum(shares[:i]) for i in range(9)]
 
 
 def beyond(shape, t):
@@ -986,15 +1070,15 @@ def squared(x):
     return x * x
 
 
-def read_symbols(data, contexts):
-    """A symbol for each context, which is a list of begins, or None where it can only be 2."""
+def read_symbols(data, contexts, zero=2):
+    """A symbol for each context, a list of begins, or None where it can only be that of zeros."""
     many = 4 if len(contexts) < 2**16 else 16 if len(contexts) < 2**18 else 32
     states = [int.from_bytes(data.take(4), "little") for _ in range(many)]
     require(all(LEAST_STATE <= x < 2**31 for x in states), "dither: a state that cannot be")
     symbols = []
     for i, begins in enumerate(contexts):
         if begins is None:
-            symbols.append(2)
+            symbols.append(zero)
             continue
         x, slot = divmod(states[i % many], SHARES)
         symbol = max(s for s in range(8) if begins[s] <= slot)
@@ -1008,15 +1092,15 @@ def read_symbols(data, contexts):
     return symbols
 
 
-def dither_level(bits, symbol, low):
-    high = symbol - 2
+def dither_level(bits, symbol, low, least):
+    high = symbol + least
     if symbol == 7:
         zeros = 0
         while bits.bit() == 0:
             zeros += 1
         require(zeros <= 32, "dither: a level beyond 2^30")
         number = bits.lowest_first(zeros) + 2**zeros - 1
-        high = -3 - number // 2 if number % 2 else 5 + number // 2
+        high = least - 1 - number // 2 if number % 2 else high + number // 2
     level = (high << low) + bits.lowest_first(low) - (1 << low >> 1)
     require(abs(level) <= 2**30, "dither: a level beyond 2^30")
     return level
@@ -1327,7 +1411,7 @@ STAGES = {  # arguments, and what makes parts of an operator of them
     "qsgd": ((Number("s", 1, 32767, whole=True), Word(("max",), "2")), qsgd),
     "terngrad": ((Number("clip", 0, 1000, 0),), terngrad),
     "dithering": ((Number("s", 1, 127, whole=True), Word(("1", "inf"), "2")), dithering),
-    "grid": ((Number("omega", 0.001, 16, 0.125),), grid),
+    "grid": ((Number("omega", 0.001, 16, 0.125), Word(("contexts",), "plain")), grid),
     "dither": ((Number("omega", 0.001, 16, 0.125),), dither),
     "drive": ((), rotated),
     "eden": ((), rotated),

@@ -1,7 +1,7 @@
-// Sums down the columns of a matrix, a row at a time.
+// Sums down the columns of a matrix, some rows at a time.
 #include "laconic/kernels/columns.h"
 
-#include "laconic/kernels/groups.h"
+#include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/columns.cpp"
@@ -12,13 +12,24 @@ HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void columns_run(const float* x, std::size_t count, double* sums) {
+void columns_run(const float* x, std::size_t stride, std::size_t rows, std::size_t count,
+                 double* sums) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
-    hn::StoreU(hn::Add(hn::LoadU(d, sums + i), hn::Mul(v, v)), d, sums + i);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    auto sum = hn::LoadU(d, sums + i);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const auto v = hn::PromoteTo(d, hn::LoadU(df, x + row * stride + i));
+      sum = hn::Add(sum, hn::Mul(v, v));
+    }
+    hn::StoreU(sum, d, sums + i);
   }
+  for (; i < count; ++i)
+    for (std::size_t row = 0; row < rows; ++row) {
+      const double v = static_cast<double>(x[row * stride + i]);
+      sums[i] += v * v;
+    }
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE
@@ -32,12 +43,11 @@ HWY_EXPORT(columns_run);
 
 }  // namespace
 
-void add_squares(std::span<const float> x, double* sums) {
+void add_squares(const float* x, std::size_t stride, std::size_t rows, std::span<double> sums) {
+  constexpr std::size_t kRows = 8;  // between two loads of the sums
   const auto run = HWY_DYNAMIC_DISPATCH(columns_run);
-  in_groups(
-      x.size(),
-      [&](std::size_t, std::size_t count, const float* x, double* sums) { run(x, count, sums); },
-      In<float>{x.data()}, InOut<double>{sums});
+  for (std::size_t row = 0; row < rows; row += kRows)
+    run(x + row * stride, stride, std::min(kRows, rows - row), sums.size(), sums.data());
 }
 
 }  // namespace laconic::kernels

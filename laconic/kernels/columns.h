@@ -5,7 +5,7 @@
 
 namespace laconic::kernels {
 
-// sums[i] += x[i]^2, in double.
-void add_squares(std::span<const float> x, double* sums);
+// sums[i] += x[row * stride + i]^2 for every row in turn, in double.
+void add_squares(const float* x, std::size_t stride, std::size_t rows, std::span<double> sums);
 
 }  // namespace laconic::kernels

@@ -1,6 +1,7 @@
 // Subtractive dither on vector lanes.
 #include "laconic/kernels/dither.h"
 
+#include <algorithm>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -32,6 +33,13 @@ HWY_INLINE Values as_float(Word magnitude) {
   return hn::Mul(hn::ConvertTo(F32(), hn::BitCast(I32(), magnitude)), set(0x1p-25F));
 }
 
+// As dither_low, of a vector of codes.
+HWY_INLINE Word low_of(Word code) {
+  const Word above = hn::ShiftRight<1>(hn::Sub(hn::ShiftRight<3>(code), hn::Set(U32(), 14)));
+  const auto has = hn::Gt(hn::BitCast(I32(), code), hn::Set(I32(), 16 * kDitherBins - 1));
+  return hn::IfThenElseZero(hn::RebindMask(U32(), has), above);
+}
+
 // What belongs to the scales of a vector of entries: the same one for a whole group, or looked up.
 class OfGroup {
  public:
@@ -52,6 +60,71 @@ class OfGroup {
   std::size_t scale_ = 0;
   std::uint32_t low_ = 0;
 };
+// Scales that lie near each other, as those of a stretch of most matrices do, and that of entries
+// that are not sent: from two registers, half of the time of looking them up in memory.
+constexpr std::size_t kNear = 2 * hn::MaxLanes(U32());  // scales; the last: not sent
+
+struct Near {
+  bool all;
+  std::uint8_t least;
+
+  // `count` is a multiple of 16.
+  HWY_INLINE Near(const std::uint8_t* scales, std::size_t count) {
+    const hn::CappedTag<std::uint8_t, 16> d;
+    const auto nowhere = hn::Set(d, kDitherNowhere);
+    auto low = nowhere, high = hn::Zero(d);
+    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const auto scale = hn::LoadU(d, scales + i);
+      low = hn::Min(low, scale);
+      high = hn::Max(high, hn::IfThenZeroElse(hn::Eq(scale, nowhere), scale));
+    }
+    std::uint8_t lows[16], highs[16];
+    hn::StoreU(low, d, lows);
+    hn::StoreU(high, d, highs);
+    least = *std::min_element(lows, lows + hn::Lanes(d));
+    all = *std::max_element(highs, highs + hn::Lanes(d)) < least + static_cast<int>(kNear) - 1;
+  }
+};
+
+class OfNear {
+ public:
+  HWY_INLINE OfNear(const DitherSteps& steps, const std::uint8_t* scales, std::uint8_t least)
+      : scales_(scales), least_(hn::Set(U32(), least)) {
+    fill(F32(), steps.step, least, steps_);
+    fill(F32(), steps.inverse, least, inverses_);
+    fill(U32(), steps.code, least, codes_);
+  }
+  HWY_INLINE void move(std::size_t) const {}
+  HWY_INLINE Values step(std::size_t i) const { return look(F32(), steps_, i); }
+  HWY_INLINE Values inverse(std::size_t i) const { return look(F32(), inverses_, i); }
+  HWY_INLINE Word code(std::size_t i) const { return look(U32(), codes_, i); }
+  HWY_INLINE Word low(Word code) const { return low_of(code); }
+
+ private:
+  template <class D, class T, class V>
+  HWY_INLINE static void fill(D d, const T* of_all, std::size_t least, V* near) {
+    HWY_ALIGN T table[kNear] = {};
+    for (std::size_t i = 0; i + 1 < kNear && least + i < kDitherNowhere; ++i)
+      table[i] = of_all[least + i];
+    near[0] = hn::Load(d, table);
+    near[1] = hn::Load(d, table + kNear / 2);
+  }
+  template <class D, class V>
+  HWY_INLINE V look(D d, const V* near, std::size_t i) const {
+    const U32 du;
+    const Word scale = hn::PromoteTo(du, hn::LoadU(Bytes(), scales_ + i));
+    const Word at = hn::Min(hn::Sub(scale, least_), hn::Set(du, kNear - 1));
+    const Word inside = hn::And(at, hn::Set(du, kNear / 2 - 1));
+    const auto index = hn::IndicesFromVec(d, inside);
+    const auto upper = hn::RebindMask(d, hn::Ne(at, inside));
+    return hn::IfThenElse(upper, hn::TableLookupLanes(near[1], index),
+                          hn::TableLookupLanes(near[0], index));
+  }
+  const std::uint8_t* scales_;
+  Word least_;
+  Values steps_[2], inverses_[2];
+  Word codes_[2];
+};
 class OfEach {
  public:
   HWY_INLINE OfEach(const DitherSteps& steps, const std::uint8_t* scales)
@@ -66,11 +139,7 @@ class OfEach {
   HWY_INLINE Word code(std::size_t i) const {
     return hn::GatherIndex(U32(), steps_.code, scales(i));
   }
-  HWY_INLINE Word low(Word code) const {  // as dither_low
-    const Word above = hn::ShiftRight<1>(hn::Sub(hn::ShiftRight<3>(code), hn::Set(U32(), 14)));
-    const auto has = hn::Gt(hn::BitCast(I32(), code), hn::Set(I32(), 16 * kDitherBins - 1));
-    return hn::IfThenElseZero(hn::RebindMask(U32(), has), above);
-  }
+  HWY_INLINE Word low(Word code) const { return low_of(code); }
 
  private:
   HWY_INLINE Ints scales(std::size_t i) const {
@@ -80,12 +149,45 @@ class OfEach {
   const std::uint8_t* scales_;
 };
 
+// Calls use(of) with what tells the scales of `count` entries.
+template <class Use>
+HWY_INLINE void with_scales(const DitherSteps& steps, DitherScales scales,
+                            [[maybe_unused]] std::size_t count, Use use) {
+  if (scales.by_group) return use(OfGroup(steps, scales.scales));
+#if HWY_TARGET != HWY_SCALAR
+  const Near near(scales.scales, count);
+  if (near.all) return use(OfNear(steps, scales.scales, near.least));
+#endif
+  use(OfEach(steps, scales.scales));
+}
+
 // Class and bin: class 0 has bin 0 only.
 HWY_INLINE Word context_of(Word code, Word low, Word magnitude) {
   const U32 d;
   const Word half = hn::IfThenElse(hn::Eq(low, hn::Zero(d)), hn::Zero(d), hn::Set(d, 1U << 24));
   const Word bin = hn::Shr(hn::ShiftRight<21>(hn::Add(magnitude, half)), low);
   return hn::IfThenElse(hn::Eq(code, hn::Zero(d)), code, hn::Add(code, bin));
+}
+
+// What is left of levels without their lowest bits, counted from `least`; the last: all others.
+HWY_INLINE Word symbol_of(Ints level, Word low, std::int32_t least) {
+  const U32 d;
+  const I32 di;
+  const Word round = hn::ShiftRight<1>(hn::Shl(hn::Set(d, 1), low));  // 0 where low is
+  const Ints high = hn::Shr(hn::Add(level, hn::BitCast(di, round)), hn::BitCast(di, low));
+  return hn::Min(hn::BitCast(d, hn::Sub(high, hn::Set(di, least))),
+                 hn::Set(d, static_cast<std::uint32_t>(kDitherSymbols - 1)));
+}
+
+// Levels from bytes, and where these do not hold them from where they do.
+HWY_INLINE Ints load_levels(const LevelView& levels, std::size_t i) {
+  const I32 di;
+  const hn::Rebind<std::int8_t, U32> bytes;
+  const Ints level = hn::PromoteTo(di, hn::LoadU(bytes, levels.small + i));
+  if (HWY_LIKELY(hn::AllFalse(di, hn::Eq(level, hn::Set(di, kWide))))) return level;
+  std::int32_t all[16];
+  for (std::size_t lane = 0; lane < hn::Lanes(di); ++lane) all[lane] = levels[i + lane];
+  return hn::LoadU(di, all);
 }
 
 template <class Of>
@@ -110,11 +212,7 @@ HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_
     const Ints mirrored = hn::IfThenZeroElse(
         hn::Eq(hn::BitCast(di, code), hn::Zero(di)),
         hn::ConvertTo(di, hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign))));
-    const Word one = hn::Set(d, 1);
-    const Word round = hn::ShiftRight<1>(hn::Shl(one, low));  // 0 where low is
-    const Ints high = hn::Shr(hn::Add(mirrored, hn::BitCast(di, round)), hn::BitCast(di, low));
-    const Word symbol = hn::Min(hn::BitCast(d, hn::Sub(high, hn::Set(di, kLeastSymbol))),
-                                hn::Set(d, static_cast<std::uint32_t>(kDitherSymbols - 1)));
+    const Word symbol = symbol_of(mirrored, low, kLeastSymbol);
     const Word context = context_of(code, low, u.magnitude);
     hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(context), symbol))),
                halves, symbols + i);
@@ -129,10 +227,8 @@ HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_
 
 void dither_run(const float* x, std::size_t count, const DitherSteps& steps, DitherScales scales,
                 std::uint32_t first, Key key, LevelSpan levels, std::uint16_t* symbols) {
-  if (scales.by_group)
-    dither_by(x, count, OfGroup(steps, scales.scales), first, key, levels, symbols);
-  else
-    dither_by(x, count, OfEach(steps, scales.scales), first, key, levels, symbols);
+  with_scales(steps, scales, count,
+              [&](auto of) HWY_ATTR { dither_by(x, count, of, first, key, levels, symbols); });
 }
 
 template <class Of>
@@ -151,19 +247,15 @@ HWY_INLINE void contexts_by(std::size_t count, Of of, std::uint32_t first, Key k
 
 void contexts_run(std::size_t count, const DitherSteps& steps, DitherScales scales,
                   std::uint32_t first, Key key, std::uint8_t* contexts) {
-  if (scales.by_group)
-    contexts_by(count, OfGroup(steps, scales.scales), first, key, contexts);
-  else
-    contexts_by(count, OfEach(steps, scales.scales), first, key, contexts);
+  with_scales(steps, scales, count,
+              [&](auto of) HWY_ATTR { contexts_by(count, of, first, key, contexts); });
 }
 
-template <class Of>
+template <bool kHasBase, class Of>
 HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t first, Key key,
-                       float weight, float* y) {
+                       const float* base, float weight, float* y) {
   const U32 d;
   const F32 df;
-  const I32 di;
-  const hn::Rebind<std::int8_t, U32> bytes;
   const std::size_t lanes = hn::Lanes(d);
   const Values most = set(std::numeric_limits<float>::max()), w = set(weight);
   Hashed draws(first, key);
@@ -173,25 +265,60 @@ HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t
       hwy::Prefetch(y + i + kAddAhead);
     }
     const Dither u = dither_of(draws.next());
-    Ints level = hn::PromoteTo(di, hn::LoadU(bytes, levels.small + i));
-    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Eq(level, hn::Set(di, kWide))))) {
-      std::int32_t all[16];
-      for (std::size_t lane = 0; lane < lanes; ++lane) all[lane] = levels[i + lane];
-      level = hn::LoadU(di, all);
-    }
+    const Ints level = load_levels(levels, i);
     const Values size =
         hn::Mul(hn::Sub(hn::ConvertTo(df, level), as_float(u.magnitude)), of.step(i));
-    const Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
-    add_to(y + i, w, hn::BitCast(df, hn::Xor(hn::BitCast(d, held), u.sign)));
+    Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
+    held = hn::BitCast(df, hn::Xor(hn::BitCast(d, held), u.sign));
+    if constexpr (kHasBase) {
+      held = hn::Add(held, hn::LoadU(df, base + i));
+      held = hn::Min(hn::Max(held, hn::Neg(most)), most);
+    }
+    add_to(y + i, w, held);
   }
 }
 
 void add_dithered_run(LevelView levels, std::size_t count, const DitherSteps& steps,
-                      DitherScales scales, std::uint32_t first, Key key, float weight, float* y) {
-  if (scales.by_group)
-    add_by(levels, count, OfGroup(steps, scales.scales), first, key, weight, y);
-  else
-    add_by(levels, count, OfEach(steps, scales.scales), first, key, weight, y);
+                      DitherScales scales, std::uint32_t first, Key key, const float* base,
+                      float weight, float* y) {
+  with_scales(steps, scales, count, [&](auto of) HWY_ATTR {
+    if (base == nullptr)
+      add_by<false>(levels, count, of, first, key, base, weight, y);
+    else
+      add_by<true>(levels, count, of, first, key, base, weight, y);
+  });
+}
+
+template <class Of>
+HWY_INLINE void in_classes_by(LevelView levels, std::size_t count, Of of, std::int32_t least,
+                              std::uint16_t* symbols) {
+  const I32 di;
+  const hn::Rebind<std::uint16_t, U32> halves;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(di)) {
+    if (i % kGroup == 0) of.move(i);
+    const Word code = of.code(i), symbol = symbol_of(load_levels(levels, i), of.low(code), least);
+    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(code), symbol))),
+               halves, symbols + i);
+  }
+}
+
+void in_classes_run(LevelView levels, std::size_t count, const DitherSteps& steps,
+                    DitherScales scales, std::int32_t least, std::uint16_t* symbols) {
+  with_scales(steps, scales, count,
+              [&](auto of) HWY_ATTR { in_classes_by(levels, count, of, least, symbols); });
+}
+
+template <class Of>
+HWY_INLINE void classes_by(std::size_t count, Of of, std::uint8_t* contexts) {
+  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
+    if (i % kGroup == 0) of.move(i);
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), of.code(i))), Bytes(), contexts + i);
+  }
+}
+
+void classes_run(std::size_t count, const DitherSteps& steps, DitherScales scales,
+                 std::uint8_t* contexts) {
+  with_scales(steps, scales, count, [&](auto of) HWY_ATTR { classes_by(count, of, contexts); });
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE
@@ -204,24 +331,30 @@ namespace {
 HWY_EXPORT(dither_run);
 HWY_EXPORT(contexts_run);
 HWY_EXPORT(add_dithered_run);
+HWY_EXPORT(in_classes_run);
+HWY_EXPORT(classes_run);
+
+// Those of the entries from `at` on.
+DitherScales from(DitherScales scales, std::size_t at) {
+  return {scales.scales + (scales.by_group ? at / kGroup : at), scales.by_group};
+}
 
 // Calls run(from, count, position's low half, key of the upper half, scales from there on) for
 // stretches of whole groups and for what remains, of up to a group.
 template <class Run>
 void in_stretches(std::size_t count, DitherScales scales, Key own, std::uint64_t first, Run run) {
-  for (std::size_t from = 0; from < count;) {
-    const std::uint64_t position = first + from;
+  for (std::size_t done = 0; done < count;) {
+    const std::uint64_t position = first + done;
     // A group whose positions cross a multiple of 2^32 goes entry by entry.
     const std::uint64_t room = (1ULL << 32) - (position & 0xffffffffU);
-    std::size_t part = count - from;
+    std::size_t part = count - done;
     if (part > kGroup) part = part / kGroup * kGroup;
     if (room < part) part = room >= kGroup ? static_cast<std::size_t>(room / kGroup * kGroup) : 1;
-    const std::size_t inside = from % kGroup;
+    const std::size_t inside = done % kGroup;
     if (inside != 0) part = room < kGroup - inside ? 1 : std::min(part, kGroup - inside);
-    const DitherScales here{scales.scales + (scales.by_group ? from / kGroup : from),
-                            scales.by_group};
-    run(from, part, static_cast<std::uint32_t>(position), own.fork(position >> 32), here);
-    from += part;
+    run(done, part, static_cast<std::uint32_t>(position), own.fork(position >> 32),
+        from(scales, done));
+    done += part;
   }
 }
 
@@ -272,23 +405,54 @@ void dither_contexts(std::size_t count, const DitherSteps& steps, DitherScales s
 }
 
 void add_dithered(LevelView levels, const DitherSteps& steps, DitherScales scales, Key own,
-                  std::uint64_t first, float weight, std::span<float> y) {
+                  std::uint64_t first, const float* base, float weight, std::span<float> y) {
   const auto run = HWY_DYNAMIC_DISPATCH(add_dithered_run);
   in_stretches(
       y.size(), scales, own, first,
       [&](std::size_t from, std::size_t part, std::uint32_t at, Key key, DitherScales here) {
+        const float* here_base = base == nullptr ? nullptr : base + from;
         if (part % kGroup == 0)
-          return run(levels.from(from), part, steps, here, at, key, weight, y.data() + from);
+          return run(levels.from(from), part, steps, here, at, key, here_base, weight,
+                     y.data() + from);
         const PaddedScales padded(here, part);
         std::int8_t small[kGroup] = {};
         std::int32_t wide[kGroup] = {};
-        float sums[kGroup] = {};
+        float sums[kGroup] = {}, added[kGroup] = {};
+        if (base != nullptr) std::copy_n(here_base, part, added);
         const LevelSpan copied{small, wide};
         for (std::size_t i = 0; i < part; ++i) copied.set(i, levels[from + i]);
         std::copy_n(y.data() + from, part, sums);
-        run(copied, kGroup, steps, padded.scales, at, key, weight, sums);
+        run(copied, kGroup, steps, padded.scales, at, key, base == nullptr ? nullptr : added,
+            weight, sums);
         std::copy_n(sums, part, y.data() + from);
       });
+}
+
+void levels_in_classes(LevelView levels, std::size_t count, const DitherSteps& steps,
+                       DitherScales scales, std::int32_t least, std::uint16_t* symbols) {
+  const auto run = HWY_DYNAMIC_DISPATCH(in_classes_run);
+  const std::size_t whole = count / kGroup * kGroup, rest = count - whole;
+  if (whole > 0) run(levels, whole, steps, scales, least, symbols);
+  if (rest == 0) return;
+  const PaddedScales padded(from(scales, whole), rest);
+  std::int8_t small[kGroup] = {};
+  std::int32_t wide[kGroup] = {};
+  std::uint16_t coded[kGroup];
+  for (std::size_t i = 0; i < rest; ++i) LevelSpan{small, wide}.set(i, levels[whole + i]);
+  run({small, wide}, kGroup, steps, padded.scales, least, coded);
+  std::copy_n(coded, rest, symbols + whole);
+}
+
+void class_contexts(std::size_t count, const DitherSteps& steps, DitherScales scales,
+                    std::uint8_t* contexts) {
+  const auto run = HWY_DYNAMIC_DISPATCH(classes_run);
+  const std::size_t whole = count / kGroup * kGroup, rest = count - whole;
+  if (whole > 0) run(whole, steps, scales, contexts);
+  if (rest == 0) return;
+  const PaddedScales padded(from(scales, whole), rest);
+  std::uint8_t all[kGroup];
+  run(kGroup, steps, padded.scales, all);
+  std::copy_n(all, rest, contexts + whole);
 }
 
 }  // namespace laconic::kernels

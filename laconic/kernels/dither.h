@@ -13,9 +13,10 @@
 
 namespace laconic::kernels {
 
-inline constexpr std::size_t kDitherScales = 128;  // that entries may have
-inline constexpr std::size_t kDitherClasses = 32;  // of scales, by which levels are coded
-inline constexpr std::size_t kDitherBins = 8;      // of |u|
+inline constexpr std::size_t kDitherScales = 128;    // that entries may have
+inline constexpr std::uint8_t kDitherNowhere = 127;  // the scale of entries that are not sent
+inline constexpr std::size_t kDitherClasses = 32;    // of scales, by which levels are coded
+inline constexpr std::size_t kDitherBins = 8;        // of |u|
 inline constexpr std::size_t kDitherSymbols = 8;
 inline constexpr std::int32_t kLeastSymbol = -2;  // what symbol 0 stands for; the last: all others
 
@@ -46,8 +47,16 @@ void dither(std::span<const float> x, const DitherSteps& steps, DitherScales sca
 void dither_contexts(std::size_t count, const DitherSteps& steps, DitherScales scales, Key own,
                      std::uint64_t first, std::uint8_t* contexts);
 
-// y[i] += weight * the value of levels[i]: (level - |u|) * step, mirrored, in float; finite.
+// y[i] += weight * the value of levels[i]: (level - |u|) * step, mirrored, plus base[i] if there is
+// any, in float; finite.
 void add_dithered(LevelView levels, const DitherSteps& steps, DitherScales scales, Key own,
-                  std::uint64_t first, float weight, std::span<float> y);
+                  std::uint64_t first, const float* base, float weight, std::span<float> y);
+
+// The same for levels that no dither moves and whose bin is 0: their symbols, with `least` in place
+// of kLeastSymbol, and their contexts.
+void levels_in_classes(LevelView levels, std::size_t count, const DitherSteps& steps,
+                       DitherScales scales, std::int32_t least, std::uint16_t* symbols);
+void class_contexts(std::size_t count, const DitherSteps& steps, DitherScales scales,
+                    std::uint8_t* contexts);
 
 }  // namespace laconic::kernels

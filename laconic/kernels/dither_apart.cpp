@@ -38,12 +38,12 @@ void find_run(const std::uint16_t* symbols, std::size_t count, std::uint8_t* bit
 }
 
 void levels_run(const std::uint8_t* symbols, const std::uint8_t* contexts, std::size_t count,
-                std::int8_t* levels, std::uint8_t* bits) {
+                std::int32_t first, std::int8_t* levels, std::uint8_t* bits) {
   const hn::CappedTag<std::uint8_t, 64> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto last = hn::Set(d, static_cast<std::uint8_t>(kDitherSymbols - 1));
   const auto low = hn::Set(d, static_cast<std::uint8_t>(kLowContexts));
-  const auto least = hn::Set(d, static_cast<std::uint8_t>(kLeastSymbol));
+  const auto least = hn::Set(d, static_cast<std::uint8_t>(first));
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const auto symbol = hn::LoadU(d, symbols + i);
     const auto context = hn::LoadU(d, contexts + i);
@@ -76,12 +76,13 @@ void find_apart(std::span<const std::uint16_t> symbols, std::uint8_t* bits) {
 }
 
 void to_levels_apart(std::span<const std::uint8_t> symbols, const std::uint8_t* contexts,
-                     std::int8_t* levels, std::uint8_t* bits) {
+                     std::int32_t least, std::int8_t* levels, std::uint8_t* bits) {
   const auto run = HWY_DYNAMIC_DISPATCH(levels_run);
   in_groups(
       symbols.size(),
       [&](std::size_t, std::size_t count, const std::uint8_t* symbols, const std::uint8_t* contexts,
-          std::int8_t* levels, std::uint8_t* bits) { run(symbols, contexts, count, levels, bits); },
+          std::int8_t* levels,
+          std::uint8_t* bits) { run(symbols, contexts, count, least, levels, bits); },
       In<std::uint8_t>{symbols.data()}, In<std::uint8_t>{contexts}, Out<std::int8_t>{levels},
       Out<Bit>{bits});
 }

@@ -12,8 +12,8 @@ inline constexpr std::size_t kLowContexts = 128;
 // Bit i % 8 of bits[i / 8]: whether symbols[i] = context * 8 + symbol is of such a context, or a 7.
 void find_apart(std::span<const std::uint16_t> symbols, std::uint8_t* bits);
 
-// The same for symbols and contexts in bytes, and levels[i] = symbols[i] - 2.
+// The same for symbols and contexts in bytes, and levels[i] = symbols[i] + least.
 void to_levels_apart(std::span<const std::uint8_t> symbols, const std::uint8_t* contexts,
-                     std::int8_t* levels, std::uint8_t* bits);
+                     std::int32_t least, std::int8_t* levels, std::uint8_t* bits);
 
 }  // namespace laconic::kernels

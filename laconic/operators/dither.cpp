@@ -8,74 +8,78 @@
 // log(1 + s^2 / N) for a given sum of N, with c such that the sum is omega |x|^2. s^2 is a power of
 // two for the row times one for the column of a matrix; else one for every 64 entries.
 //
+// Of a matrix that is nearly a sum of few outer products, x is what is left when a product of two
+// thin factors was taken off, which stands beside the levels; c stays as it was. Receivers add it
+// again: mean and variance are the same facts, and levels take fewer bits.
+//
 // Steps below the least normal float are 0: such entries are not sent, and there neither the mean
 // nor the variance holds.
 #include <cmath>
 
 #include "laconic/codecs/varint.h"
 #include "laconic/operators/coded_quantiser.h"
+#include "laconic/operators/dither_factors.h"
 #include "laconic/operators/dither_levels.h"
 #include "laconic/operators/dither_scales.h"
 
 namespace laconic {
 namespace {
 
-constexpr int kMostExponent = 200;  // of the largest scale
-
 class Dither : public CodedQuantiser {
  public:
   explicit Dither(const Args& args) : omega_(args.number("omega")) {}
 
-  // What is known, the scales, and the levels.
-  PlaneShapes planes(std::size_t count) const override {
-    return {{.width = 8, .count = sizeof(DitherKnown)},
-            {.width = 8, .count = DitherShape::most_scales(count)},
-            {.width = 8, .count = count},
-            {.width = 32, .count = count}};
-  }
+  PlaneShapes planes(std::size_t count) const override { return class_planes(count, kDitherRank); }
 
   bool write(std::span<const float> x, std::size_t cols, const PlaneSpans& planes, const Keys& keys,
              Buffer& out, StageScratch& scratch) const override {
     const DitherShape shape = DitherShape::of(x.size(), cols);
-    DitherKnown& known = *reinterpret_cast<DitherKnown*>(planes[0].data());
-    known = {keys.own, keys.first, shape.cols, shape.matrix, {}};
+    DitherKnown& known = known_of(planes);
+    known = {keys.own, keys.first, shape.cols, shape.matrix, true, 0, {}};
     const auto scales = planes[1].first(shape.scales());
-    Loudness loudness;
-    const auto squares = measure_scales(x, shape, scales, loudness.exponent, scratch);
+    DitherRest rest{.x = x};
+    const auto squares = measure_scales(x, shape, scales, rest.loudness.exponent, scratch);
     if (!squares) return false;
-    const ScaleCounts entries = entries_of(shape, scales);
-    if (*squares > 0)
-      loudness.c = solved_noise(entries, std::ldexp(omega_ * *squares, -2 * loudness.exponent));
-    known.steps = dither_steps(loudness);
-    const std::uint32_t classes = *squares > 0 ? classes_of(entries, known.steps) : 0;
+    rest.entries = entries_of(shape, scales);
+    if (*squares > 0) {
+      rest.loudness.c = solved_noise(rest.entries, rest.loudness, omega_ * *squares);
+      take_product_off(rest, shape, *squares, omega_, scales, factors_of(planes[0]), scratch);
+    }
+    known.rank = rest.rank;
+    known.steps = dither_steps(rest.loudness);
+    const std::uint32_t classes = *squares > 0 ? classes_of(rest.entries, known.steps) : 0;
     if (classes == 0) return write_zeros(planes, out);
-    put_varint(shape.matrix ? shape.cols : 1, out);
-    out.append_number(loudness.exponent);
-    out.append_number(loudness.c);
+    put_varint(shape.form(rest.rank), out);
+    out.append_number(rest.loudness.exponent);
+    out.append_number(rest.loudness.c);
     write_scales(shape, scales, out, scratch);
-    write_levels(x, planes, classes, out, scratch);
+    if (rest.rank > 0) out.append(scratch.coded.view());
+    write_levels(rest.x, planes, classes, out, scratch);
     return true;
   }
 
   void read(ByteView section, std::size_t count, const Keys& keys, const PlaneSpans& planes,
             StageScratch& scratch) const override {
-    DitherKnown& known = *reinterpret_cast<DitherKnown*>(planes[0].data());
+    DitherKnown& known = known_of(planes);
     ByteReader reader(section);
     const std::uint64_t form = reader.varint("the length of a row");
     section = reader.rest();
-    const DitherShape shape = DitherShape::of(count, static_cast<std::size_t>(form));
-    known = {keys.own, keys.first, shape.cols, shape.matrix, {}};
+    const DitherShape shape = DitherShape::of(count, static_cast<std::size_t>(form % count));
+    const std::uint64_t rank = shape.matrix ? form / count : 0;
+    known = {keys.own, keys.first, shape.cols, shape.matrix, true, 0, {}};
     if (form == 0 && section.empty()) {
       Buffer nothing;
       write_zeros(planes, nothing);
       return;
     }
-    if (form != (shape.matrix ? shape.cols : 1))
-      throw DataError("a section by 'dither' has rows of " + std::to_string(form) +
-                      " entries, which cannot be of " + std::to_string(count));
+    if (rank > kDitherRank || form != shape.form(static_cast<std::size_t>(rank)))
+      throw DataError("a section by 'dither' has a form of " + std::to_string(form) +
+                      ", which cannot be of " + std::to_string(count) + " entries");
+    known.rank = static_cast<std::size_t>(rank);
     const Loudness loudness = read_loudness(section);
     const auto scales = planes[1].first(shape.scales());
     section = read_scales(section, shape, scales, scratch);
+    section = read_factors(section, shape, known.rank, scales, factors_of(planes[0]), scratch);
     known.steps = dither_steps(loudness);
     const std::uint32_t classes = classes_of(entries_of(shape, scales), known.steps);
     if (classes == 0) throw DataError("a section by 'dither' has scales, and no entry has one");
@@ -86,17 +90,26 @@ class Dither : public CodedQuantiser {
            std::span<float> y) const override {
     const DitherSection section(planes, planes[2].size());
     const DitherKnown& known = section.known();
-    section.in_scales(from, from + y.size(),
-                      [&](std::size_t at, std::size_t count, kernels::DitherScales scales) {
-                        kernels::add_dithered(section.levels().from(at), known.steps, scales,
-                                              known.own, known.first + at, weight,
-                                              y.subspan(at - from, count));
-                      });
+    const auto add = [&](auto product_at) {
+      section.in_scales(from, from + y.size(),
+                        [&](std::size_t at, std::size_t count, kernels::DitherScales scales) {
+                          kernels::add_dithered(section.levels().from(at), known.steps, scales,
+                                                known.own, known.first + at, product_at(at, count),
+                                                weight, y.subspan(at - from, count));
+                        });
+    };
+    if (known.rank == 0) return add([](std::size_t, std::size_t) { return nullptr; });
+    float product[kBlock];
+    add([&](std::size_t at, std::size_t count) {
+      section.product().fill(at, std::span(product, count));
+      return product;
+    });
   }
 
   std::size_t min_size(std::size_t) const override { return 1; }
   std::size_t max_size(std::size_t count) const override {
-    return 64 + 2 * Entropy::max_size(DitherShape::most_scales(count)) + most_level_bytes(count);
+    return 64 + 2 * Entropy::max_size(DitherShape::most_scales(count)) + most_factor_bytes(count) +
+           most_level_bytes(count);
   }
 
   Traits traits(std::size_t) const override {
@@ -108,22 +121,12 @@ class Dither : public CodedQuantiser {
   }
 
  private:
-  static bool write_zeros(const PlaneSpans& planes, Buffer& out) {
-    DitherKnown& known = *reinterpret_cast<DitherKnown*>(planes[0].data());
-    known.steps = {};
-    std::ranges::fill(planes[1], std::uint8_t{0});
-    std::ranges::fill(planes[2], std::uint8_t{0});
-    put_varint(0, out);
-    return true;
-  }
-
   static Loudness read_loudness(ByteView& section) {
     ByteReader reader(section);
-    const auto exponent = reader.number<std::int16_t>("the exponent of the largest scale");
+    const std::int16_t exponent = read_exponent(reader);
     const Loudness loudness{exponent, reader.number<float>("the noise")};
     section = reader.rest();
-    if (std::abs(loudness.exponent) > kMostExponent || !(loudness.c > 0) ||
-        !std::isfinite(loudness.c))
+    if (!(loudness.c > 0) || !std::isfinite(loudness.c))
       throw DataError("a section by 'dither' has a noise of " + std::to_string(loudness.c) +
                       " times 4^" + std::to_string(loudness.exponent) + ", which cannot be");
     return loudness;

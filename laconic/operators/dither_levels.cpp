@@ -21,7 +21,20 @@ constexpr std::size_t kMostVarint = 10;
 constexpr std::int64_t kMostLevel = 1 << 30;
 
 // Shares of entries that are not sent: all for level 0.
-constexpr ContextShares kNothing = {{0, 0, 0, kShares, kShares, kShares, kShares, kShares}};
+ContextShares nothing(std::int32_t least) {
+  ContextShares shares;
+  for (std::int32_t i = 0; i < std::ssize(shares.begin); ++i)
+    shares.begin[i] = i <= -least ? 0 : kShares;
+  return shares;
+}
+
+// Those of a class, bin by bin; a grid has one bin.
+DitherShares shares_of(const DitherKnown& known, std::size_t cls, std::uint8_t law) {
+  if (known.dithered) return dither_shares(cls, law);
+  DitherShares shares;
+  shares.fill(grid_shares(cls, law));
+  return shares;
+}
 
 constexpr std::size_t parts_of(std::size_t count) { return (count + kPart - 1) / kPart; }
 constexpr std::size_t groups_of(std::size_t count) { return (count + 63) / 64; }
@@ -40,12 +53,14 @@ void each_bit(std::span<const std::uint64_t> words, Use use) {
 }
 
 // What a symbol does not say of its level.
-void put_apart(std::int32_t level, unsigned low, BitWriter& bits) {
+void put_apart(std::int32_t level, std::int32_t least, unsigned low, BitWriter& bits) {
+  const std::int64_t most = least + kContextSymbols - 2;
   const std::int64_t moved = std::int64_t{level} + (low > 0 ? 1 << (low - 1) : 0);
   const std::int64_t high = moved >> low;
-  if (high > 4 || high < -2) {
-    const auto number =
-        static_cast<std::uint64_t>(high > 4 ? 2 * (high - 5) : 2 * (-3 - high) + 1) + 1;
+  if (high > most || high < least) {
+    const auto number = static_cast<std::uint64_t>(high > most ? 2 * (high - most - 1)
+                                                               : 2 * (least - 1 - high) + 1) +
+                        1;
     const auto digits = static_cast<unsigned>(std::bit_width(number));
     bits.put(1ULL << (digits - 1), digits);
     bits.put(number & ((1ULL << (digits - 1)) - 1), digits - 1);
@@ -53,19 +68,19 @@ void put_apart(std::int32_t level, unsigned low, BitWriter& bits) {
   bits.put(static_cast<std::uint64_t>(moved) & ((1ULL << low) - 1), low);
 }
 
-std::int32_t get_apart(std::int32_t symbol, unsigned low, BitReader& bits) {
-  std::int64_t high = symbol + kernels::kLeastSymbol;
+std::int32_t get_apart(std::int32_t symbol, std::int32_t least, unsigned low, BitReader& bits) {
+  std::int64_t high = symbol + least;
   if (symbol == kContextSymbols - 1) {
     const auto zeros = static_cast<unsigned>(std::countr_zero(bits.peek() | 1ULL << 40));
-    if (zeros > 32) throw DataError("a section by 'dither' has a level beyond 2^30");
+    if (zeros > 32) throw DataError("a section in contexts has a level beyond 2^30");
     bits.skip(zeros + 1);
     const auto number = static_cast<std::int64_t>(bits.get(zeros) | 1ULL << zeros) - 1;
-    high = number % 2 == 0 ? 5 + number / 2 : -3 - number / 2;
+    high = number % 2 == 0 ? high + number / 2 : least - 1 - number / 2;
   }
   const std::int64_t level =
       (high << low) + static_cast<std::int64_t>(bits.get(low)) - (low > 0 ? 1 << (low - 1) : 0);
   if (level > kMostLevel || level < -kMostLevel)
-    throw DataError("a section by 'dither' has a level beyond 2^30");
+    throw DataError("a section in contexts has a level beyond 2^30");
   return static_cast<std::int32_t>(level);
 }
 
@@ -93,9 +108,13 @@ Quantised quantise(std::span<const float> x, const PlaneSpans& planes, StageScra
       const auto symbols = result.symbols.subspan(begin, std::min(kBlock, end - begin));
       section.in_scales(begin, begin + symbols.size(),
                         [&](std::size_t from, std::size_t count, DitherScales scales) {
-                          kernels::dither(x.subspan(from, count), known.steps, scales, known.own,
-                                          known.first + from, levels.from(from),
-                                          result.symbols.data() + from);
+                          std::uint16_t* to = result.symbols.data() + from;
+                          if (known.dithered)
+                            kernels::dither(x.subspan(from, count), known.steps, scales, known.own,
+                                            known.first + from, levels.from(from), to);
+                          else
+                            kernels::levels_in_classes(levels.from(from), count, known.steps,
+                                                       scales, section.least(), to);
                         });
       kernels::find_apart(symbols, apart + begin / 8);
       // Neighbours are often the same: two tables need not wait for each other.
@@ -110,10 +129,11 @@ Quantised quantise(std::span<const float> x, const PlaneSpans& planes, StageScra
   return result;
 }
 
-void write_apart(const Quantised& quantised, kernels::LevelView levels, Buffer& out) {
+void write_apart(const Quantised& quantised, kernels::LevelView levels, std::int32_t least,
+                 Buffer& out) {
   BitWriter bits(out);
   each_bit(quantised.apart, [&](std::size_t i) {
-    put_apart(levels[i], kernels::dither_low(quantised.symbols[i] / kCells), bits);
+    put_apart(levels[i], least, kernels::dither_low(quantised.symbols[i] / kCells), bits);
   });
   bits.finish();
 }
@@ -151,11 +171,15 @@ void read_part(const DitherSection& section, std::size_t begin, std::size_t end,
     std::uint8_t contexts[kBlock], symbols[kBlock];
     const std::size_t size = std::min(kBlock, end - at);
     section.in_scales(at, at + size, [&](std::size_t from, std::size_t count, DitherScales scales) {
-      kernels::dither_contexts(count, known.steps, scales, known.own, known.first + from,
-                               contexts + (from - at));
+      std::uint8_t* to = contexts + (from - at);
+      if (known.dithered)
+        kernels::dither_contexts(count, known.steps, scales, known.own, known.first + from, to);
+      else
+        kernels::class_contexts(count, known.steps, scales, to);
     });
     reader.read({contexts, size}, shares, symbols);
-    kernels::to_levels_apart({symbols, size}, contexts, levels + at, apart + at / 8);
+    kernels::to_levels_apart({symbols, size}, contexts, section.least(), levels + at,
+                             apart + at / 8);
   }
   reader.expect_end();
 }
@@ -165,9 +189,9 @@ void read_apart(ByteView bytes, std::span<const std::uint64_t> apart, const Dith
   const kernels::DitherSteps& steps = section.known().steps;
   BitReader bits(bytes);
   each_bit(apart, [&](std::size_t i) {
-    const std::int32_t symbol = levels.small[i] - kernels::kLeastSymbol;
+    const std::int32_t symbol = levels.small[i] - section.least();
     const std::uint32_t cls = steps.code[section.scale_of(i)] / kDitherBins;
-    levels.set(i, get_apart(symbol, kernels::dither_low(cls), bits));
+    levels.set(i, get_apart(symbol, section.least(), kernels::dither_low(cls), bits));
   });
   bits.expect_end();
 }
@@ -187,32 +211,46 @@ std::size_t most_level_bytes(std::size_t count) {
          (2 + kMostApart) * count;
 }
 
+bool write_zeros(const PlaneSpans& planes, Buffer& out) {
+  DitherKnown& known = known_of(planes);
+  known.rank = 0;
+  known.steps = {};
+  std::ranges::fill(planes[1], std::uint8_t{0});
+  std::ranges::fill(planes[2], std::uint8_t{0});
+  put_varint(0, out);
+  return true;
+}
+
 void write_levels(std::span<const float> x, const PlaneSpans& planes, std::uint32_t classes,
                   Buffer& out, StageScratch& scratch) {
   const Quantised quantised = quantise(x, planes, scratch);
+  const DitherSection section(views(planes), x.size());
   ContextEncoder encoder;
-  encoder.set(0, kNothing);
+  encoder.set(0, nothing(section.least()));
   for (std::size_t cls = 1; cls < kernels::kDitherClasses; ++cls) {
     if ((classes >> cls & 1) == 0) continue;
-    const std::uint8_t law =
-        fitted_law(cls, quantised.counts.subspan(cls * kCells).first<kCells>());
+    const auto counts = quantised.counts.subspan(cls * kCells).first<kCells>();
+    const std::uint8_t law = section.known().dithered
+                                 ? fitted_law(cls, counts)
+                                 : fitted_grid_law(cls, counts.first<kContextSymbols>());
     out.append_number(law);
-    const DitherShares shares = dither_shares(cls, law);
+    const DitherShares shares = shares_of(section.known(), cls, law);
     for (std::size_t bin = 0; bin < shares.size(); ++bin)
       encoder.set(cls * kDitherBins + bin, shares[bin]);
   }
   write_symbols(quantised.symbols, encoder, out, scratch);
-  write_apart(quantised, levels_of(planes), out);
+  write_apart(quantised, levels_of(planes), section.least(), out);
 }
 
 void read_levels(ByteView section, std::size_t count, const PlaneSpans& planes,
                  std::uint32_t classes, StageScratch& scratch) {
+  const DitherSection known(views(planes), count);
   std::array<ContextShares, 256> shares;
-  shares.fill(kNothing);
+  shares.fill(nothing(known.least()));
   for (std::size_t cls = 1; cls < kernels::kDitherClasses; ++cls) {
     if ((classes >> cls & 1) == 0) continue;
-    if (section.empty()) throw DataError("a section by 'dither' ends early");
-    const DitherShares mine = dither_shares(cls, section[0]);
+    if (section.empty()) throw DataError("a section in contexts ends early");
+    const DitherShares mine = shares_of(known.known(), cls, section[0]);
     std::ranges::copy(mine, shares.begin() + static_cast<std::ptrdiff_t>(cls * mine.size()));
     section = section.subspan(1);
   }
@@ -227,7 +265,6 @@ void read_levels(ByteView section, std::size_t count, const PlaneSpans& planes,
     rest.take(size, "a part's symbols");
     ends[2 * part + 1] = section.size() - rest.left();
   }
-  const DitherSection known(views(planes), count);
   const kernels::LevelSpan levels = levels_of(planes);
   scratch.pool.each(parts, [&](std::size_t part, unsigned) {
     const auto begin = static_cast<std::size_t>(ends[2 * part]);

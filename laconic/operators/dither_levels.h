@@ -1,4 +1,5 @@
-// The levels of a section by `dither` as symbols in contexts and bits: docs/frame.md, items 4 to 6.
+// The levels of a section by `dither`, or by `grid` in contexts, as symbols in contexts and bits:
+// docs/frame.md, items 5 to 7.
 #pragma once
 
 #include "laconic/operators/dither_section.h"
@@ -12,9 +13,13 @@ std::uint32_t classes_of(const ScaleCounts& entries, const kernels::DitherSteps&
 // The most bytes that levels take.
 std::size_t most_level_bytes(std::size_t count);
 
-// Fills the planes of levels, and writes them. What is known and the scales are in the planes.
+// Fills the planes of levels, unless they are those of a grid, and writes them. What is known and
+// the scales are in the planes.
 void write_levels(std::span<const float> x, const PlaneSpans& planes, std::uint32_t classes,
                   Buffer& out, StageScratch& scratch);
+
+// Fills the planes of zeros, and writes that. Returns true.
+bool write_zeros(const PlaneSpans& planes, Buffer& out);
 
 // Fills the planes of levels from the rest of a section. Throws DataError.
 void read_levels(ByteView section, std::size_t count, const PlaneSpans& planes,

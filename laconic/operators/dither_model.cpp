@@ -15,7 +15,6 @@ constexpr int kShapes = 8;
 constexpr int kScales = 32;                // that a byte can name, of one class
 constexpr int kLeastScale = 2 * -13 - 16;  // of the lowest class, in quarters of an octave
 constexpr int kAllScales = 2 * 1 + 15 - kLeastScale + 1;
-constexpr std::size_t kCells = kDitherBins * kDitherSymbols;
 
 double squared(double x) { return x * x; }
 
@@ -38,36 +37,52 @@ double b_of(int scale) {
   return std::ldexp(kQuarters[scale & 3], scale >> 2);
 }
 
-DitherShares shares_of(int shape, int scale) {
-  const double b = b_of(scale);
+// Shares of symbols of which the first is `least`, for entries that are rounded after each of some
+// `offsets`; `rest` is the symbol that has what is left over.
+ContextShares shares_of(int shape, int scale, std::span<const double> offsets, double least,
+                        std::size_t rest) {
+  const double b = b_of(scale), part = static_cast<double>(offsets.size());
   const auto below = [&](double y) {  // P(entry < y)
     const double tail = beyond(shape, std::abs(y) / b) / 2;
     return y < 0 ? tail : 1 - tail;
   };
-  DitherShares result;
-  for (std::size_t bin = 0; bin < kDitherBins; ++bin) {
-    double reached[kDitherSymbols] = {};  // P(level < that of symbol i), the mean over two dithers
-    for (const double within : {0.25, 0.75}) {
-      const double u = (static_cast<double>(bin) + within) / 16;
-      for (std::size_t i = 0; i < kDitherSymbols; ++i)
-        reached[i] += below(static_cast<double>(i) - 2.5 - u) / 2;
-    }
-    // One for each symbol, what they are likely to need, and the rest for level 0.
-    std::uint32_t shares[kDitherSymbols], given = 0;
-    for (std::size_t i = 0; i < kDitherSymbols; ++i) {
-      const double p =
-          i + 1 < kDitherSymbols ? reached[i + 1] - reached[i] : 1 - (reached[i] - reached[0]);
-      shares[i] = 1 + static_cast<std::uint32_t>(std::max(0.0, p) * (kShares - 16));
-      given += shares[i];
-    }
-    shares[2] += kShares - given;
-    std::uint32_t begin = 0;
-    for (std::size_t i = 0; i < kDitherSymbols; ++i) {
-      result[bin].begin[i] = static_cast<std::uint16_t>(begin);
-      begin += shares[i];
-    }
+  double reached[kDitherSymbols] = {};  // P(level < that of symbol i), the mean over all offsets
+  for (const double u : offsets)
+    for (std::size_t i = 0; i < kDitherSymbols; ++i)
+      reached[i] += below(static_cast<double>(i) + (least - 0.5) - u) / part;
+  // One for each symbol, what they are likely to need, and the rest for level 0.
+  std::uint32_t shares[kDitherSymbols], given = 0;
+  for (std::size_t i = 0; i < kDitherSymbols; ++i) {
+    const double p =
+        i + 1 < kDitherSymbols ? reached[i + 1] - reached[i] : 1 - (reached[i] - reached[0]);
+    shares[i] = 1 + static_cast<std::uint32_t>(std::max(0.0, p) * (kShares - 16));
+    given += shares[i];
+  }
+  shares[rest] += kShares - given;
+  ContextShares result;
+  std::uint32_t begin = 0;
+  for (std::size_t i = 0; i < kDitherSymbols; ++i) {
+    result.begin[i] = static_cast<std::uint16_t>(begin);
+    begin += shares[i];
   }
   return result;
+}
+
+DitherShares dither_shares_of(int shape, int scale) {
+  DitherShares result;
+  for (std::size_t bin = 0; bin < kDitherBins; ++bin) {
+    const double at = static_cast<double>(bin);
+    const double offsets[] = {(at + 0.25) / 16, (at + 0.75) / 16};
+    result[bin] = shares_of(shape, scale, offsets, -2, 2);
+  }
+  return result;
+}
+
+std::array<ContextShares, 1> grid_shares_of(int shape, int scale) {
+  constexpr int kOffsets = 16;
+  double offsets[kOffsets];
+  for (int i = 0; i < kOffsets; ++i) offsets[i] = (i + 0.5) / kOffsets - 0.5;
+  return {shares_of(shape, scale, offsets, -3, 3)};
 }
 
 int shape_of(std::uint8_t law) { return law >> 5; }
@@ -94,13 +109,15 @@ std::uint16_t bits_of(std::uint32_t share) {
 }
 
 // What each symbol takes by every law, made once.
+template <std::size_t kCells>
 struct AllBits {
   std::uint16_t bits[kShapes][kAllScales][kCells];
 
-  AllBits() {
+  template <class SharesOf>
+  explicit AllBits(SharesOf shares_of) {
     for (int shape = 0; shape < kShapes; ++shape)
       for (int scale = 0; scale < kAllScales; ++scale) {
-        const DitherShares shares = shares_of(shape, scale + kLeastScale);
+        const auto shares = shares_of(shape, scale + kLeastScale);
         for (std::size_t cell = 0; cell < kCells; ++cell)
           bits[shape][scale][cell] =
               bits_of(shares[cell / kDitherSymbols].share(cell % kDitherSymbols));
@@ -108,26 +125,11 @@ struct AllBits {
   }
 };
 
-const AllBits& all_bits() {
-  static const auto all = std::make_unique<const AllBits>();
-  return *all;
-}
-
-}  // namespace
-
-DitherShares dither_shares(std::size_t cls, std::uint8_t law) {
-  return shares_of(shape_of(law), scale_of(cls, law % kScales));
-}
-
-std::size_t dither_class(double ratio) {
-  // The nearest power of two: 2^(1/2) up and down.
-  const int exponent = std::ilogb(std::max(ratio, 0x1p-60) * 0x1.6a09e667f3bcdp0);
-  return static_cast<std::size_t>(std::clamp(exponent, -13, 17) + 14);
-}
-
-std::uint8_t fitted_law(std::size_t cls, std::span<const std::uint32_t, 64> counts) {
+template <std::size_t kCells>
+std::uint8_t fitted(const AllBits<kCells>& all, std::size_t cls,
+                    std::span<const std::uint32_t, kCells> counts) {
   const auto cost = [&](int shape, int i) {
-    const auto& bits = all_bits().bits[shape][scale_of(cls, i) - kLeastScale];
+    const auto& bits = all.bits[shape][scale_of(cls, i) - kLeastScale];
     std::uint64_t sum = 0;
     for (std::size_t cell = 0; cell < kCells; ++cell)
       sum += std::uint64_t{counts[cell]} * bits[cell];
@@ -152,6 +154,32 @@ std::uint8_t fitted_law(std::size_t cls, std::span<const std::uint32_t, 64> coun
     if (lowest < least) least = lowest, law = shape * kScales + best;
   }
   return static_cast<std::uint8_t>(law);
+}
+
+}  // namespace
+
+DitherShares dither_shares(std::size_t cls, std::uint8_t law) {
+  return dither_shares_of(shape_of(law), scale_of(cls, law % kScales));
+}
+
+ContextShares grid_shares(std::size_t cls, std::uint8_t law) {
+  return grid_shares_of(shape_of(law), scale_of(cls, law % kScales))[0];
+}
+
+std::size_t dither_class(double ratio) {
+  // The nearest power of two: 2^(1/2) up and down.
+  const int exponent = std::ilogb(std::max(ratio, 0x1p-60) * 0x1.6a09e667f3bcdp0);
+  return static_cast<std::size_t>(std::clamp(exponent, -13, 17) + 14);
+}
+
+std::uint8_t fitted_law(std::size_t cls, std::span<const std::uint32_t, 64> counts) {
+  static const auto all = std::make_unique<const AllBits<64>>(dither_shares_of);
+  return fitted(*all, cls, counts);
+}
+
+std::uint8_t fitted_grid_law(std::size_t cls, std::span<const std::uint32_t, 8> counts) {
+  static const auto all = std::make_unique<const AllBits<8>>(grid_shares_of);
+  return fitted(*all, cls, counts);
 }
 
 }  // namespace laconic

@@ -21,10 +21,15 @@ using DitherShares = std::array<ContextShares, kernels::kDitherBins>;
 // apart, in units of 2^low steps.
 DitherShares dither_shares(std::size_t cls, std::uint8_t law);
 
+// The same for levels of a grid, -3 to 3 and all others, rounded at random: those of round(entry +
+// u) for u uniform in (-1/2, 1/2).
+ContextShares grid_shares(std::size_t cls, std::uint8_t law);
+
 // The class of entries whose variance is so many squared steps.
 std::size_t dither_class(double ratio);
 
 // The law by which symbols that occur so often, bin by bin, take the fewest bits, or nearly so.
 std::uint8_t fitted_law(std::size_t cls, std::span<const std::uint32_t, 64> counts);
+std::uint8_t fitted_grid_law(std::size_t cls, std::span<const std::uint32_t, 8> counts);
 
 }  // namespace laconic

@@ -16,10 +16,33 @@ double noise_of(double c, int k) {
   return 2 * c * s / (std::sqrt(s * s + 4 * c * s) + s);
 }
 
+double log2_of(double v) {
+  int exponent = 0;
+  double m = std::frexp(v, &exponent);
+  if (m < 0x1.6a09e667f3bcdp-1) m *= 2, --exponent;
+  const double t = (m - 1) / (m + 1), t2 = t * t;
+  constexpr double kTwice = 2.8853900817779268;  // 2 / ln 2
+  return exponent + kTwice * t * (1 + t2 * (1.0 / 3 + t2 * (0.2 + t2 * (1.0 / 7 + t2 / 9))));
+}
+
 }  // namespace
 
+// 1/2 log2(2 pi e / 12 ratio) where it is large; where it is small, the square root is what
+// rounding with a dither adds to 1/2 log2(1 + ratio).
+double dither_bits(double ratio) { return log2_of(1 + 1.42 * ratio + 0.7 * std::sqrt(ratio)) / 2; }
+
+double dither_bits(const ScaleCounts& entries, const Loudness& loudness) {
+  double sum = 0;
+  for (int k = 0; k < kNowhere; ++k) {
+    const auto some = static_cast<double>(entries[static_cast<std::size_t>(k)]);
+    if (some > 0) sum += some * dither_bits(std::ldexp(1.0, -k) / noise_of(loudness.c, k));
+  }
+  return sum;
+}
+
 // N is concave in c and at most c: from target / entries on, Newton's steps come near from below.
-float solved_noise(const ScaleCounts& entries, double target) {
+float solved_noise(const ScaleCounts& entries, const Loudness& loudness, double target) {
+  target = std::ldexp(target, -2 * loudness.exponent);
   std::uint64_t all = 0;
   for (const std::uint64_t some : entries) all += some;
   double c = target / static_cast<double>(all);

@@ -41,10 +41,9 @@ void sum_columns(std::span<const float> x, const DitherShape& shape, std::span<d
   constexpr std::size_t kStripe = 1024;
   pool.each((shape.cols + kStripe - 1) / kStripe, [&](std::size_t stripe, unsigned) {
     const std::size_t first = stripe * kStripe, count = std::min(kStripe, shape.cols - first);
-    double* to = sums.data() + first;
-    std::fill_n(to, count, 0.0);
-    for (std::size_t row = 0; row < shape.rows(); ++row)
-      kernels::add_squares(x.subspan(row * shape.cols + first, count), to);
+    const auto to = sums.subspan(first, count);
+    std::ranges::fill(to, 0.0);
+    kernels::add_squares(x.data() + first, shape.cols, shape.rows(), to);
   });
 }
 
@@ -102,6 +101,15 @@ ByteView read_scales(ByteView section, const DitherShape& shape, std::span<std::
     if (scale == kDead) scale = kNowhere;
   }
   return section;
+}
+
+std::int16_t read_exponent(ByteReader& reader) {
+  constexpr int kMostExponent = 200;
+  const auto exponent = reader.number<std::int16_t>("the exponent of the largest scale");
+  if (std::abs(exponent) > kMostExponent)
+    throw DataError("a section in contexts has a largest scale of 2^" + std::to_string(exponent) +
+                    "; allowed: 2^-200 to 2^200");
+  return exponent;
 }
 
 ScaleCounts entries_of(const DitherShape& shape, std::span<const std::uint8_t> scales) {

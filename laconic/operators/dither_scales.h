@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "laconic/codecs/varint.h"
 #include "laconic/operators/dither_section.h"
 #include "laconic/operators/stage_scratch.h"
 
@@ -21,6 +22,9 @@ void write_scales(const DitherShape& shape, std::span<const std::uint8_t> scales
 // Returns what stands behind them. Throws DataError.
 ByteView read_scales(ByteView section, const DitherShape& shape, std::span<std::uint8_t> scales,
                      StageScratch& scratch);
+
+// The exponent of the largest scale. Throws DataError.
+std::int16_t read_exponent(ByteReader& reader);
 
 // How many entries have each scale.
 ScaleCounts entries_of(const DitherShape& shape, std::span<const std::uint8_t> scales);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "laconic/operators/grid_contexts.h"
 #include "laconic/operators/norms.h"
 #include "laconic/operators/rounding_variance.h"
 #include "laconic/operators/sweeps.h"
@@ -298,10 +299,18 @@ const RegisterStage grid{{
                     .fallback = "0.125",
                     .min = 0.001,
                     .max = 16,
-                    .help = "variance allowed, as a share of |x|^2"}},
+                    .help = "variance allowed, as a share of |x|^2"},
+                   {.name = "levels",
+                    .fallback = "plain",
+                    .choices = {"plain", "contexts"},
+                    .help = "contexts: coded by the size of their row and column"}},
     .bits = "32 + levels, of which most are 0 and 1: about 2 n at omega = 1/8",
-    .examples = {"grid", "grid:0.01", "grid:2"},
-    .make = [](const Args& args) -> Stage { return std::make_shared<Grid>(args); },
+    .examples = {"grid", "grid:0.01", "grid:2", "grid:contexts", "grid:1,contexts"},
+    .make = [](const Args& args) -> Stage {
+      auto grid = std::make_shared<Grid>(args);
+      if (args.text("levels") == "contexts") return in_contexts(std::move(grid));
+      return grid;
+    },
 }};
 
 }  // namespace

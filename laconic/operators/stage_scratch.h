@@ -25,6 +25,10 @@ struct StageScratch {
   Array<float> sample;
   Array<double> sums;
   Array<std::uint16_t> symbols;
+  Array<float> rest, products;
+  Array<double> bases;
+  Array<std::uint32_t> chosen;
+  Buffer coded, scales;
   Array<kernels::Measures> measures;
   Array<kernels::Spreads> spreads;
   Picked candidates, other;

@@ -82,7 +82,8 @@ Buffer sparse() {
   return out;
 }
 
-// Matrices, whose rows and columns count: some are zeros, and some entries far beyond a byte.
+// Matrices, whose rows and columns count: some are zeros, and some entries far beyond a byte. One
+// is nearly a sum of two outer products.
 Buffer matrices() {
   Buffer out;
   Scratch scratch;
@@ -91,7 +92,7 @@ Buffer matrices() {
   header.step = 12;
   header.rank = 1;
   header.ranks = 4;
-  header.shape = {5500};
+  header.shape = {5500 + 9600};
   const std::vector<Operator> operators = {parse_operator("dither"),
                                            parse_operator("dither:0.001")};
   auto x = exact_values(5500);
@@ -100,6 +101,14 @@ Buffer matrices() {
   frame.add(0, std::span(x).first(4000), 0, header.keys(), scratch, "loud and quiet rows", 50);
   frame.add(4000, std::span(x).subspan(4000, 700), 1, header.keys(), scratch, "fine", 35);
   frame.add(4700, std::span(x).subspan(4700, 800), 0, header.keys(), scratch, "too narrow", 4);
+  std::vector<float> y(9600);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const auto row = static_cast<int>(i / 80), col = static_cast<int>(i % 80);
+    const int first = (row * 7 % 31 - 15) * (col * 5 % 23 - 11), noise = Key(42).bits(i) % 64;
+    const int second = (row * 3 % 17 - 8) * (col * 9 % 29 - 14);
+    if (row % 10 != 3 && col != 40) y[i] = static_cast<float>(64 * (first + second) + noise - 31);
+  }
+  frame.add(5500, y, 0, header.keys(), scratch, "nearly of rank 2", 80);
   frame.finish();
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "laconic/codecs/varint.h"
 #include "laconic/kernels/columns.h"
 #include "laconic/kernels/dither_apart.h"
 #include "laconic/kernels/reduce.h"
@@ -33,6 +34,19 @@ std::vector<float> loud_and_quiet(std::size_t rows, std::size_t cols) {
       const bool dead = i % 7 == 3 || j % 5 == 1;
       x[i * cols + j] *=
           dead ? 0 : std::exp2(-static_cast<float>(i % 12) - static_cast<float>(j % 9));
+    }
+  return x;
+}
+
+// Nearly a sum of two outer products, with some rows and columns of zeros.
+std::vector<float> nearly_thin(std::size_t rows, std::size_t cols, float size = 1) {
+  const auto left = gaussian(2 * rows, 1, 5), right = gaussian(2 * cols, 1, 6);
+  auto x = gaussian(rows * cols, 0.1F, 7);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      float& entry = x[i * cols + j];
+      entry += left[2 * i] * right[2 * j] + left[2 * i + 1] * right[2 * j + 1];
+      entry *= i % 7 == 3 || j % 5 == 1 ? 0 : size;
     }
   return x;
 }
@@ -115,9 +129,7 @@ TEST(Dither, VarianceIsOmega) {
     }
 }
 
-TEST(Dither, AMatrixHasTheVarianceToo) {
-  const std::size_t rows = 300, cols = 250;
-  const auto x = loud_and_quiet(rows, cols);
+void expect_variance(std::span<const float> x, std::size_t cols) {
   const Operator op = parse_operator("dither");
   double along = 0, errors = 0, fourth = 0;
   constexpr int kDraws = 8;
@@ -137,9 +149,64 @@ TEST(Dither, AMatrixHasTheVarianceToo) {
   const double norm = squared(x);
   EXPECT_NEAR(errors / kDraws / norm, 0.125, 6 * std::sqrt(fourth) / kDraws / norm);
   EXPECT_NEAR(along / kDraws / norm, 0, 6 * std::sqrt(0.125 / kDraws));
+  const auto section = encode_matrix(op, x, cols, make_keys(1, 2, 3));
   for (const unsigned threads : {2U, 3U})
-    EXPECT_EQ(encode_matrix(op, x, cols, make_keys(1, 2, 3), threads),
-              encode_matrix(op, x, cols, make_keys(1, 2, 3)));
+    EXPECT_EQ(encode_matrix(op, x, cols, make_keys(1, 2, 3), threads), section);
+  on_every_cpu([&](const std::string&) {
+    EXPECT_EQ(encode_matrix(op, x, cols, make_keys(1, 2, 3)), section);
+  });
+}
+
+TEST(Dither, AMatrixHasTheVarianceToo) {
+  expect_variance(loud_and_quiet(300, 250), 250);
+  expect_variance(nearly_thin(300, 250), 250);
+  expect_variance(nearly_thin(1000, 37), 37);
+}
+
+// What is left of a matrix when a product was taken off takes few bits; where entries are so large
+// or so small that a product might not be finite, none is.
+TEST(Dither, TakesAProductOffMatrices) {
+  const std::size_t cols = 250;
+  const auto x = nearly_thin(300, cols);
+  EXPECT_LT(bits_per_entry("dither", x, cols), 0.55);
+  EXPECT_GT(bits_per_entry("dither", x), 1);
+  for (const float size : {0x1p60F, 0x1p-60F})
+    EXPECT_GT(bits_per_entry("dither", nearly_thin(300, cols, size), cols), 1);
+}
+
+TEST(Dither, FactorsThatCannotBeAreRefused) {
+  const std::size_t cols = 250;
+  const auto x = nearly_thin(300, cols);
+  const Operator op = parse_operator("dither");
+  const auto section = encode_matrix(op, x, cols, make_keys(1, 2, 3));
+  const auto check = [&](ByteView bytes) {
+    Scratch scratch;
+    op.check(bytes, x.size(), make_keys(1, 2, 3), scratch);
+  };
+  EXPECT_NO_THROW(check(section));
+  const auto refusal = [&](std::size_t at, ByteView bytes) {
+    auto changed = section;
+    std::ranges::copy(bytes, changed.begin() + static_cast<std::ptrdiff_t>(at));
+    return message_of<DataError>([&] { check(changed); });
+  };
+  Buffer form;
+  put_varint(cols + 9 * x.size(), form);
+  EXPECT_NE(refusal(0, form.view()).find("a form of 675250"), std::string::npos);
+  ByteReader reader(section);
+  reader.varint("the form");
+  reader.take(6, "loudness");
+  for (int i = 0; i < 2; ++i) reader.take(reader.varint("a chunk"), "scales");
+  const std::size_t at = section.size() - reader.left();
+  for (const float size : {0.0F, -1.0F, 0x1p101F, std::numeric_limits<float>::infinity(),
+                           std::numeric_limits<float>::quiet_NaN()}) {
+    Buffer bytes;
+    bytes.append_number(size);
+    EXPECT_NE(refusal(at, bytes.view()).find("a column of size"), std::string::npos) << size;
+  }
+  Buffer all;  // one symbol for all of them
+  all.append_number(1.0F);
+  for (const std::uint8_t byte : {2, 0, 0}) all.append_number(byte);
+  EXPECT_NE(refusal(at, all.view()).find("a factor of -128"), std::string::npos);
 }
 
 TEST(Dither, MeanOfFourRanksHasAQuarterOfTheVariance) {
@@ -164,8 +231,36 @@ TEST(Dither, TakesFewBits) {
   EXPECT_LT(bits_per_entry("dither", std::vector<float>(100000)), 0.001);
 }
 
+// The same entries, whose certificate is that of `grid`, and the bytes of any number of threads.
+TEST(GridInContexts, SendsWhatGridSendsInFewerBits) {
+  const auto recorded = recorded_gradient();
+  const auto fc1 = std::span(recorded).subspan(25570);  // 50 rows of 800
+  const auto bell = gaussian(70000, 1);
+  const Keys keys = make_keys(1, 2, 3);
+  for (const char* omega : {"", "1", "0.01"}) {
+    SCOPED_TRACE(omega);
+    const std::string plain = *omega == 0 ? "grid" : std::string("grid:") + omega;
+    const std::string spec = plain + (*omega == 0 ? ":contexts" : ",contexts");
+    const auto expect_the_same = [&](std::span<const float> x, std::size_t cols) {
+      const Operator op = parse_operator(spec), grid = parse_operator(plain);
+      const auto section = encode_matrix(op, x, cols, keys);
+      EXPECT_EQ(decode(op, section, x.size(), keys),
+                decode(grid, encode(grid, x, keys), x.size(), keys));
+      EXPECT_EQ(encode_matrix(op, x, cols, keys, 3), section);
+      on_every_cpu(
+          [&](const std::string&) { EXPECT_EQ(encode_matrix(op, x, cols, keys), section); });
+    };
+    expect_the_same(fc1, 800);
+    expect_the_same(bell, 1);
+    EXPECT_LT(bits_per_entry(spec, fc1, 800), 0.9 * bits_per_entry(plain, fc1));
+    EXPECT_LT(bits_per_entry(spec, bell), 1.02 * bits_per_entry(plain, bell));
+  }
+  EXPECT_TRUE(parse_operator("grid:contexts").traits(100).stratified);
+}
+
 TEST(Dither, StandsAlone) {
-  for (const char* spec : {"dither+entropy", "dither+levels", "bucket:64+dither"})
+  for (const char* spec :
+       {"dither+entropy", "dither+levels", "bucket:64+dither", "grid:contexts+levels"})
     EXPECT_NE(message_of<UsageError>([&] { parse_operator(spec); }).find("no bucket and no coder"),
               std::string::npos)
         << spec;
@@ -230,7 +325,13 @@ TEST(DitherKernels, AreThePlainLoops) {
         SCOPED_TRACE(::testing::Message() << by_group << " " << count << " " << first);
         const auto x = gaussian(count, 1, count);
         std::vector<std::uint8_t> scales(count);
-        for (std::size_t i = 0; i < count; ++i) scales[i] = static_cast<std::uint8_t>(i * 37 % 125);
+        // Of all sizes, or nearly the same but for some that are not sent.
+        for (std::size_t i = 0; i < count; ++i)
+          scales[i] = static_cast<std::uint8_t>(first == 7         ? 60 + i * 37 % 30
+                                                : i * 37 % 125 > 9 ? i * 37 % 125
+                                                                   : kernels::kDitherNowhere);
+        if (first == 7)
+          for (std::size_t i = 5; i < count; i += 9) scales[i] = kernels::kDitherNowhere;
         const kernels::DitherScales given{scales.data(), by_group};
         const Plain plain = plain_dither(x, steps, given, own, first);
         on_every_cpu([&](const std::string&) {
@@ -242,12 +343,24 @@ TEST(DitherKernels, AreThePlainLoops) {
           kernels::dither(x, steps, given, own, first, levels, symbols.data());
           kernels::dither_contexts(count, steps, given, own, first, contexts.data());
           std::vector<float> y(count, 0.5F);
-          kernels::add_dithered(levels, steps, given, own, first, 0.25F, y);
+          kernels::add_dithered(levels, steps, given, own, first, nullptr, 0.25F, y);
+          std::vector<float> z(count, 0.5F);
+          kernels::add_dithered(levels, steps, given, own, first, x.data(), 0.25F, z);
           EXPECT_EQ(symbols, plain.symbols);
+          std::vector<std::uint16_t> in_classes(count);
+          std::vector<std::uint8_t> classes(count);
+          kernels::levels_in_classes(levels, count, steps, given, -3, in_classes.data());
+          kernels::class_contexts(count, steps, given, classes.data());
           for (std::size_t i = 0; i < count; ++i) {
             EXPECT_EQ(kernels::LevelView(levels)[i], plain.levels[i]) << i;
             EXPECT_EQ(contexts[i], plain.symbols[i] / 8) << i;
+            const std::uint32_t code = steps.code[scales[by_group ? i / 64 : i]], cls = code / 8;
+            const std::uint32_t low = kernels::dither_low(cls);
+            const std::int32_t high = (plain.levels[i] + (low > 0 ? 1 << (low - 1) : 0)) >> low;
+            EXPECT_EQ(classes[i], code) << i;
+            EXPECT_EQ(in_classes[i], code * 8 + (high < -3 || high > 3 ? 7U : high + 3U)) << i;
             EXPECT_EQ(y[i], 0.5F + 0.25F * plain.values[i]) << i;
+            EXPECT_EQ(z[i], 0.5F + 0.25F * (plain.values[i] + x[i])) << i;
           }
         });
       }
@@ -266,7 +379,7 @@ TEST(DitherKernels, FindWhatSymbolsDoNotSay) {
       std::vector<std::uint8_t> written((count + 7) / 8, 0xff), read(written);
       std::vector<std::int8_t> levels(count);
       kernels::find_apart(codes, written.data());
-      kernels::to_levels_apart(symbols, contexts.data(), levels.data(), read.data());
+      kernels::to_levels_apart(symbols, contexts.data(), -2, levels.data(), read.data());
       EXPECT_EQ(read, written);
       for (std::size_t i = 0; i < 8 * written.size(); ++i) {
         const bool apart = i < count && (codes[i] / 64 >= 16 || symbols[i] == 7);
@@ -298,13 +411,16 @@ TEST(DitherKernels, SumSquaresOfGroups) {
 }
 
 TEST(DitherKernels, AddSquaresOfColumns) {
+  constexpr std::size_t kRows = 11;
   for (const std::size_t count : {1, 63, 64, 65, 200, 4096}) {
-    const auto x = gaussian(count, 1, count);
+    const auto x = gaussian(kRows * count, 1, count);
+    std::vector<double> expected(count, 0.25);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      expected[i % count] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
     on_every_cpu([&](const std::string&) {
       std::vector<double> sums(count, 0.25);
-      kernels::add_squares(x, sums.data());
-      for (std::size_t i = 0; i < count; ++i)
-        EXPECT_EQ(sums[i], 0.25 + static_cast<double>(x[i]) * static_cast<double>(x[i])) << i;
+      kernels::add_squares(x.data(), count, kRows, sums);
+      EXPECT_EQ(sums, expected);
     });
   }
 }

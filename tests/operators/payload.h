@@ -215,6 +215,11 @@ struct Planes {
   std::function<double(double y, double scale)> level = {};  // of a decoded entry
   Bounds whole = {};  // of all bytes, where they have no closed form
 };
+// A scale for every 64 entries, laws and states; symbols of up to 14 bits, and few beyond them.
+inline Planes in_contexts(std::uint64_t n) {
+  return {.plain = {}, .whole = {1, 7 + (n + 63) / 64 + 3 + 31 + 19 + 3 * n}};
+}
+
 inline Planes scaled(std::uint64_t most, std::function<double(double, double)> level) {
   return {{{32, 1}}, most, std::move(level)};
 }
@@ -247,12 +252,7 @@ inline const std::map<std::string, std::function<Planes(const Args&, std::uint64
         {"stc", signs},
         {"drive", rotated},
         {"eden", rotated},
-        // A scale for every 64 entries, laws and states; symbols of up to 14 bits, and few beyond
-        // them.
-        {"dither",
-         [](const Args&, std::uint64_t n) -> Planes {
-           return {.plain = {}, .whole = {1, 7 + (n + 63) / 64 + 3 + 31 + 19 + 3 * n}};
-         }},
+        {"dither", [](const Args&, std::uint64_t n) { return in_contexts(n); }},
         {"sbc",
          [](const Args&, std::uint64_t) -> Planes {
            return {{{32, 1}}};
@@ -274,7 +274,11 @@ inline const std::map<std::string, std::function<Planes(const Args&, std::uint64
                          [=](double y, double scale) { return y / scale * s; });
          }},
         {"terngrad", [](const Args&, std::uint64_t) { return scaled(1, multiple); }},
-        {"grid", [](const Args&, std::uint64_t) { return scaled((1ULL << 31) - 1, multiple); }},
+        {"grid",
+         [](const Args& args, std::uint64_t n) {
+           if (args.text("levels") == "contexts") return in_contexts(n);
+           return scaled((1ULL << 31) - 1, multiple);
+         }},
         {"dithering",
          [](const Args& args, std::uint64_t) {
            const double s = args.number("levels");

@@ -118,6 +118,33 @@ TEST(Noloco, ComesTogetherWithOperatorsWhereThePullIsSmallEnough) {
     }
 }
 
+// What an operator promises says too little of the pull that goes with it (topk:0.2 goes with 0.3,
+// and its worst case with far less): who goes apart is told so, by both ends in the same round.
+TEST(Noloco, APullThatIsTooMuchForTheOperatorIsFoundAndRefused) {
+  for (const char* topology : {"pairs:2", "pairs:8", "ring:4"})
+    for (const std::uint64_t seed : {1U, 2U}) {
+      GossipRun run{.mixer = "noloco", .topology = topology, .op = "topk:0.05", .rounds = 2000};
+      run.seed = seed;
+      Models models = starts_of(run);
+      const std::vector<std::string> errors =
+          on_ranks(static_cast<int>(models.size()), [&](Transport& transport) {
+            auto& x = models[static_cast<std::size_t>(transport.rank())];
+            const auto mixer = mixer_of(run, transport);
+            for (std::uint64_t round = 0; round < run.rounds; ++round)
+              mixer->mix(x, {.step = round});
+          });
+      EXPECT_GE(std::ranges::count_if(
+                    errors,
+                    [](const std::string& error) {
+                      return error.find(
+                                 "further apart: a pull of 1 is too much for operator "
+                                 "'topk:0.05'; allowed: a smaller pull") != std::string::npos;
+                    }),
+                2)
+          << topology;
+    }
+}
+
 // A first message is whole, between each two ranks; then as the operator says.
 TEST(Noloco, SendsWholeMessagesToStrangersOnly) {
   const GossipRun run{

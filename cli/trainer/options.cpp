@@ -2,17 +2,21 @@
 #include "cli/trainer/options.h"
 
 #include <csignal>
+#include <cstdio>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/command.h"
 #include "laconic/trainer/schedule.h"
 
 namespace laconic::cli {
 namespace {
 
 std::atomic<bool> stop = false;
+std::atomic<int> stopped_by = SIGINT;  // also where another rank has heard it
 
 extern "C" void on_signal(int signal) {
+  stopped_by = signal;
   stop = true;
   std::signal(signal, SIG_DFL);
 }
@@ -79,6 +83,11 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
 const std::atomic<bool>& interrupted() {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_signal);
   return stop;
+}
+
+void end_interrupted() {
+  std::fflush(stdout);
+  throw Stopped{stopped_by};
 }
 
 }  // namespace laconic::cli

@@ -23,4 +23,7 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
 // Becomes true at the first Ctrl-C (or SIGTERM); a second one ends the program at once.
 const std::atomic<bool>& interrupted();
 
+// Ends a command that has been interrupted, on this rank or on another, and has said what is left.
+[[noreturn]] void end_interrupted();
+
 }  // namespace laconic::cli

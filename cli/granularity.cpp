@@ -85,13 +85,13 @@ Tensors grouped(Tensors tensors, const Options& options) {
 Tensors read_usable(const std::string& path, const Options& options) {
   Tensors tensors = read_tensors(path);
   require_usable(tensors, path);
+  require_fitting(parse_rules(options.rules), tensors.model);
   return options.rules.empty() ? std::move(tensors) : grouped(std::move(tensors), options);
 }
 
 std::vector<Trial> make_trials(const Options& options, const Model& model) {
   const Operator op = parse_operator(options.op);
   const auto rules = parse_rules(options.rules);
-  require_fitting(rules, model);
   std::vector<std::string> layouts = {"tensor", "whole"};
   for (const std::string& layout : options.layouts)
     if (std::ranges::count(layouts, layout) == 0) layouts.push_back(layout);

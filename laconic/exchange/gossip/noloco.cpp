@@ -201,7 +201,7 @@ class Noloco : public Mixer {
       double& reach = copies.reach[j];
       if (reach == 0) reach = std::max(of.a, of.b);
       if (!(of.apart > kFar * reach && of.apart > kOpposite * (of.a + of.b))) continue;
-      const auto [low, high] = std::minmax(near_.rank(), neighbours[j].rank);
+      const auto [low, high] = std::minmax({near_.rank(), neighbours[j].rank});
       throw UsageError("mixer 'noloco': the models of ranks " + std::to_string(low) + " and " +
                        std::to_string(high) + " go further and further apart: " + pull_text_ +
                        "; allowed: a smaller pull, or an operator that loses less");

@@ -1,6 +1,8 @@
 // Options of a training run.
 #include "cli/trainer/options.h"
 
+#include <time.h>
+
 #include <csignal>
 #include <cstdio>
 
@@ -12,13 +14,29 @@
 namespace laconic::cli {
 namespace {
 
+constexpr std::int64_t kOnce = 500;  // milliseconds
+
 std::atomic<bool> stop = false;
 std::atomic<int> stopped_by = SIGINT;  // also where another rank has heard it
+std::atomic<std::int64_t> stopped_at = 0;
 
+std::int64_t milliseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1000} * now.tv_sec + now.tv_nsec / 1'000'000;
+}
+
+// timeout(1) and batch systems send a signal to the process and then to its group: what comes at
+// once is the same wish.
 extern "C" void on_signal(int signal) {
-  stopped_by = signal;
-  stop = true;
-  std::signal(signal, SIG_DFL);
+  if (!stop) {
+    stopped_at = milliseconds();
+    stopped_by = signal;
+    stop = true;
+  } else if (milliseconds() - stopped_at > kOnce) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 }
 
 }  // namespace

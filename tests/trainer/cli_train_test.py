@@ -216,7 +216,8 @@ class Train(TrainerTest):
         )
         for _ in range(3):
             self.assertTrue(process.stdout.readline())
-        process.send_signal(signal.SIGINT)
+        for _ in range(2):  # as timeout(1) does: to the process, then to its group
+            process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, errors)  # a script must not take it for a run that has ended
         self.assertIn("of 400 steps; the same command with --resume goes on from there", errors)

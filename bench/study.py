@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Studies recipes: chooses their settings by one rule, and writes the tables of accuracy with their intervals.
 
-    bench/study.py table --epochs 1 --seeds 5      recipes at their built-in settings; writes a table of README.md
+    bench/study.py table --epochs 1 --seeds 5      recipes at their built-in settings; writes docs/methods.md, and some rows to README.md
     bench/study.py table --epochs 3 --seeds 3      the other one
     bench/study.py tune --recipes dgc,threshold    best settings and their neighbours, on held-out training images
     bench/study.py skew                            memories on label-skewed data; writes docs/methods.md
@@ -65,12 +65,13 @@ def do_table(options, cells, known):
     cells.refresh()
     command = f"bench/study.py table --epochs {options.epochs} --seeds {options.seeds}"
     place = f"recipes-{options.epochs}"
-    shown = {**known, **chosen} if options.print else known  # README.md has the built-in ones
-    lines = study_page.recipe_table(cells, shown, options.epochs, options.seeds, command)
+    shown = {**known, **chosen} if options.print else known  # pages have the built-in ones
+    whole = study_page.recipe_table(cells, shown, options.epochs, options.seeds, command)
     if options.print:
-        print("\n".join(lines))
+        print("\n".join(whole))
     else:
-        put(README, place, lines)
+        put(METHODS, place, whole)
+        put(README, place, study_page.recipe_table(cells, known, options.epochs, options.seeds, command, few=True))
 
 
 def tune_one(options, cells, name, recipe):
@@ -156,7 +157,7 @@ def parser():
     paged.add_argument("--print", action="store_true", help="print the table instead of writing the page")
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    one = verbs.add_parser("table", parents=[shared, by_name, paged], help="the table of README.md")
+    one = verbs.add_parser("table", parents=[shared, by_name, paged], help="the tables of docs/methods.md and README.md")
     one.add_argument("--epochs", type=whole(1, 1000), default=1)
     one.add_argument("--seeds", type=whole(1, 100), default=5)
     one.set_defaults(do=do_table)

@@ -7,6 +7,11 @@ from pages import table
 from study_cells import bytes_text, key_of, settings_of, steps_per_epoch
 
 NOT_RUN = "not run"
+# What README.md shows of the whole table: one of each kind, whatever its figures.
+FEW = ("dense", "half", "natural", "natural-entropy", "grid", "dither", "qsgd", "terngrad", "signsgd-ef", "topk-natural", "sbc1",
+       "powersgd", "streaming-diloco", "dpsgd", "choco-sign", "powergossip")  # fmt: skip
+HEAD = ("recipe", "accuracy, %", "seeds", "points", "ratio", "traffic", "rounds", "owed", "settings")
+FEW_COLUMNS = 6
 
 
 def t_below(t, freedom):
@@ -121,16 +126,18 @@ def columns(recipe, by_seed, baseline):
             settings_text(settings)]  # fmt: skip
 
 
-def recipe_table(cells, recipes, epochs, seeds, command):
-    """The lines of the table, the command first."""
+def recipe_table(cells, recipes, epochs, seeds, command, few=False):
+    """The lines of the table, the command first; with `few` some of its rows and its first columns."""
     rows = rows_of(cells, recipes, epochs, seeds)
+    baselines = {mixes: rows["dpsgd" if mixes else "dense"] for mixes in (False, True)}
+    wide = FEW_COLUMNS if few else len(HEAD)
+    rows = {name: by_seed for name, by_seed in rows.items() if not few or name in FEW}
     plain = settings_of(recipes["dense"], epochs=epochs, seed=1)
     yield (f"`{command}`: LeNet-5 on Fashion-MNIST, {epochs} epoch{'s' * (epochs != 1)} ({epochs * steps_per_epoch(plain)} steps), "
            f"{seeds} seeds, {sum(map(len, rows.values()))} of {seeds * len(rows)} runs made.")  # fmt: skip
     yield ""
-    head = ["recipe", "accuracy, %", "seeds", "points", "ratio", "traffic", "rounds", "owed", "settings"]
-    yield from table(head, ([name, *columns(recipes[name], by_seed, rows["dpsgd" if recipes[name]["mixer"] else "dense"])]
-                            for name, by_seed in rows.items() if by_seed))  # fmt: skip
+    yield from table(HEAD[:wide], ([name, *columns(recipes[name], by_seed, baselines[bool(recipes[name]["mixer"])])][:wide]
+                                   for name, by_seed in rows.items() if by_seed))  # fmt: skip
     left_out = [name for name, by_seed in rows.items() if not by_seed]
     if left_out:
         yield ""

@@ -113,6 +113,7 @@ Audit run_audit(const Options& options, Scratch& scratch) {
       options.shapes.empty() ? named_model(options.model) : read_tensors(options.shapes).model;
   audit.tensors = model.size();
   audit.count = count_of(model);
+  check_recipe(audit.recipe, model);
   const Plan plan = make_plan(audit.recipe, model);
   const auto values = made_up_gradient(count_of(model), scratch.pool, Key(options.seed));
   // A step late in training: its number takes three bytes.

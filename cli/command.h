@@ -20,6 +20,12 @@ struct Globals {
   std::string command = {};  // as it was typed, for a shell to read again
 };
 
+// Thrown by a command that a signal has ended before its time, when it has kept what it could and
+// said so. No std::exception: nothing has failed.
+struct Stopped {
+  int signal;
+};
+
 using Run = std::function<void(const Globals&)>;
 
 struct Command {

@@ -85,6 +85,7 @@ Tensors grouped(Tensors tensors, const Options& options) {
 Tensors read_usable(const std::string& path, const Options& options) {
   Tensors tensors = read_tensors(path);
   require_usable(tensors, path);
+  require_fitting(parse_rules(options.rules), tensors.model);
   return options.rules.empty() ? std::move(tensors) : grouped(std::move(tensors), options);
 }
 

@@ -136,7 +136,14 @@ std::string full_name(const CLI::App& app) {
         fmt::format("no command '{}'; known: {}",
                     &last == &app ? unknown.front() : last.get_name() + " " + unknown.front(),
                     join(known, " ")));
-  throw UsageError(fmt::format("{}; see {} --help", error.what(), full_name(last)));
+  std::string what = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) && !unknown.empty()) {
+    const auto option = std::ranges::find_if(
+        unknown, [](const std::string& word) { return word.starts_with("-"); });
+    what = option != unknown.end() ? fmt::format("{} has no option '{}'", full_name(last), *option)
+                                   : fmt::format("'{}' is a word too many", unknown.front());
+  }
+  throw UsageError(fmt::format("{}; see {} --help", what, full_name(last)));
 }
 
 // The command the arguments name, before they are parsed; the default one when they name none.
@@ -192,6 +199,8 @@ int guarded_main(int argc, char** argv) {
     run(argc, argv);
     flush_results();
     return 0;
+  } catch (const Stopped& stopped) {
+    return 128 + stopped.signal;  // as shells tell of programs that a signal has ended
   } catch (const Error& error) {
     return fail(error.status(), error.what());
   } catch (const std::bad_alloc&) {

@@ -226,6 +226,18 @@ bool train_all(const Options& o, const trainer::Data& data, std::vector<Runs>& a
   return true;
 }
 
+void show(const std::vector<Runs>& all, const Options& o, const Link& link) {
+  const Json report = report_json(all, o, link);
+  // A page that cannot be written takes nothing else with it.
+  if (o.json)
+    print_json(report);
+  else
+    print_table(all, o, link);
+  if (o.report.empty()) return;
+  write_file(o.report, as_bytes(page_of(report)));
+  if (!o.json) fmt::print("\nPlots: {}\n", o.report);
+}
+
 void run(Options o) {
   const Link link = parse_link(o.link);
   if (o.seeds < 1 || o.seeds > 1000)
@@ -236,19 +248,15 @@ void run(Options o) {
   if (!o.report.empty()) require_writable(o.report);
   const trainer::Data data = trainer::load_data(o.data, o.settings.validation);
   o.data = data.name;
-  if (!train_all(o, data, all))
-    fmt::print(stderr, "laconic: stopped; what was finished is shown\n");
+  for (const Runs& runs : all) trainer::check_run(runs.settings, data, {});
+  const bool finished = train_all(o, data, all);
   std::erase_if(all, [](const Runs& runs) { return runs.results.empty(); });
-  if (all.empty()) return;
-  const Json report = report_json(all, o, link);
-  // A page that cannot be written takes nothing else with it.
-  if (o.json)
-    print_json(report);
-  else
-    print_table(all, o, link);
-  if (o.report.empty()) return;
-  write_file(o.report, as_bytes(page_of(report)));
-  if (!o.json) fmt::print("\nPlots: {}\n", o.report);
+  if (!finished)
+    fmt::print(stderr,
+               "laconic: stopped; {}; laconic train --out FOLDER keeps runs to go on with\n",
+               all.empty() ? "no run was finished" : "what was finished is shown");
+  if (!all.empty()) show(all, o, link);
+  if (!finished) end_interrupted();
 }
 
 const RegisterCommand command{{

@@ -1,20 +1,42 @@
 // Options of a training run.
 #include "cli/trainer/options.h"
 
+#include <time.h>
+
 #include <csignal>
+#include <cstdio>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/command.h"
 #include "laconic/trainer/schedule.h"
 
 namespace laconic::cli {
 namespace {
 
-std::atomic<bool> stop = false;
+constexpr std::int64_t kOnce = 500;  // milliseconds
 
+std::atomic<bool> stop = false;
+std::atomic<int> stopped_by = SIGINT;  // also where another rank has heard it
+std::atomic<std::int64_t> stopped_at = 0;
+
+std::int64_t milliseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1000} * now.tv_sec + now.tv_nsec / 1'000'000;
+}
+
+// timeout(1) and batch systems send a signal to the process and then to its group: what comes at
+// once is the same wish.
 extern "C" void on_signal(int signal) {
-  stop = true;
-  std::signal(signal, SIG_DFL);
+  if (!stop) {
+    stopped_at = milliseconds();
+    stopped_by = signal;
+    stop = true;
+  } else if (milliseconds() - stopped_at > kOnce) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 }
 
 }  // namespace
@@ -79,6 +101,11 @@ SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Sett
 const std::atomic<bool>& interrupted() {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_signal);
   return stop;
+}
+
+void end_interrupted() {
+  std::fflush(stdout);
+  throw Stopped{stopped_by};
 }
 
 }  // namespace laconic::cli

@@ -20,7 +20,11 @@ using SettingsFor = std::function<trainer::Settings(const Recipe&)>;
 // options. What is returned may be called once they are parsed, as long as `settings` lives.
 SettingsFor add_training_options(CLI::App& app, std::string& data, trainer::Settings& settings);
 
-// Becomes true at the first Ctrl-C (or SIGTERM); a second one ends the program at once.
+// Becomes true at the first Ctrl-C (or SIGTERM); another half a second later ends the program at
+// once.
 const std::atomic<bool>& interrupted();
+
+// Ends a command that has been interrupted, on this rank or on another, and has said what is left.
+[[noreturn]] void end_interrupted();
 
 }  // namespace laconic::cli

@@ -122,6 +122,16 @@ trainer::Data prepare(Options& options, const Transport* transport) {
   return data;
 }
 
+void tell_end(const Options& options, const trainer::Result& result) {
+  if (options.output.trace) write_page(options);
+  if (!result.finished())
+    fmt::print(stderr, "laconic: stopped after {} of {} steps; {}\n", result.step, result.steps,
+               options.output.folder.empty() ? "nothing of it is kept without --out FOLDER"
+                                             : "the same command with --resume goes on from there");
+  else if (!options.json)
+    print_result(options, result);
+}
+
 // Without a transport, all ranks are threads of this process. With one, rank 0 alone prints.
 void run_on(const Options& options, const trainer::Data& data, Transport* transport) {
   ProgressBar bar;
@@ -145,14 +155,8 @@ void run_on(const Options& options, const trainer::Data& data, Transport* transp
       transport ? trainer::train_rank(options.settings, data, options.output, observer, *transport)
                 : trainer::train(options.settings, data, options.output, observer);
   bar.clear();
-  if (transport && transport->rank() != 0) return;
-  if (options.output.trace) write_page(options);
-  if (!result.finished()) {
-    fmt::print(stderr, "laconic: stopped after {} of {} steps{}\n", result.step, result.steps,
-               options.output.folder.empty() ? "" : "; --resume goes on from there");
-    return;
-  }
-  if (!options.json) print_result(options, result);
+  if (!transport || transport->rank() == 0) tell_end(options, result);
+  if (!result.finished()) end_interrupted();
 }
 
 void run(Options options) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
@@ -24,6 +25,13 @@ std::string reason(int code) { return std::generic_category().message(code); }
 
 [[noreturn]] void refuse_write(const std::string& path, int code) {
   throw SystemError("cannot write " + path + ": " + reason(code));
+}
+
+std::size_t quarter_of_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0
+             ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 4
+             : std::size_t{1} << 32;
 }
 
 class Descriptor {
@@ -111,13 +119,17 @@ int fill_and_rename(Descriptor& file, const fs::path& temporary, const fs::path&
 
 }  // namespace
 
-Buffer read_file(const std::string& path) {
+Buffer read_file(const std::string& path, std::size_t most) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (!file.open() || ::fstat(file.number(), &info) != 0)
     throw UsageError("cannot read " + path + ": " + reason(errno));
   if (S_ISDIR(info.st_mode)) throw UsageError("cannot read " + path + ": " + reason(EISDIR));
+  if (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode))
+    throw UsageError("cannot read " + path + ": a device; allowed: a file or a pipe");
 
+  if (most == 0) most = quarter_of_memory();
+  most = std::max(most, static_cast<std::size_t>(info.st_size));
   Buffer bytes;
   // One byte more than the size, so that the first read of a file meets its end.
   std::size_t step = info.st_size > 0 ? static_cast<std::size_t>(info.st_size) + 1 : kRead;
@@ -127,6 +139,9 @@ Buffer read_file(const std::string& path) {
     if (got < 0 && errno != EINTR) throw SystemError("cannot read " + path + ": " + reason(errno));
     bytes.truncate(before + static_cast<std::size_t>(got > 0 ? got : 0));
     if (got == 0) return bytes;
+    if (bytes.size() > most)
+      throw UsageError("cannot read " + path + ": it goes on after " + std::to_string(most) +
+                       " bytes, the most allowed of what does not tell its size");
   }
 }
 

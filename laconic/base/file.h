@@ -7,9 +7,10 @@
 
 namespace laconic {
 
-// Throws UsageError with path and reason when there is no such file, it may not be read or it is a
-// folder.
-Buffer read_file(const std::string& path);
+// Throws UsageError with path and reason when there is no such file, it may not be read, or it is a
+// folder or a device, and when something that does not tell its size, such as a pipe, has given
+// `most` bytes and goes on; 0: a quarter of the machine's memory.
+Buffer read_file(const std::string& path, std::size_t most = 0);
 
 // Writes the file as a whole or not at all: it appears under its name when every byte is on disk,
 // and until then a file of that name stays as it was. Links are followed; devices and pipes are

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "laconic/base/npy.h"
 #include "laconic/base/registry.h"
 
 namespace laconic {
@@ -92,6 +93,10 @@ std::vector<Parameter> rule_parameters(bool has_rank) {
                                        number("max", "9007199254740992", 0, 0x1p53, "most entries"),
                                        number("min_rank", "0", 0, 64, "least dimensions"),
                                        number("max_rank", "64", 0, 64, "most dimensions")};
+  parameters.push_back({.name = "optional",
+                        .fallback = "off",
+                        .choices = {"on", "off"},
+                        .help = "on: it may fit no tensor"});
   if (has_rank) parameters.push_back(number("rank", "", 1, 65536, "columns of a factor"));
   return parameters;
 }
@@ -147,7 +152,25 @@ Rule parse_rule(std::string_view text) {
           .min_count = args.whole("min"),
           .max_count = args.whole("max"),
           .min_rank = args.whole("min_rank"),
-          .max_rank = args.whole("max_rank")};
+          .max_rank = args.whole("max_rank"),
+          .optional = args.text("optional") == "on",
+          .text = std::string(text)};
+}
+
+void require_fitting(std::span<const Rule> rules, const Model& model) {
+  constexpr std::size_t kShown = 5;
+  for (const Rule& rule : rules) {
+    if (rule.optional ||
+        std::ranges::any_of(model, [&](const Tensor& tensor) { return rule.fits(tensor); }))
+      continue;
+    std::vector<std::string> tensors;
+    for (std::size_t i = 0; i < std::min(model.size(), kShown); ++i)
+      tensors.push_back(model[i].name + " " + shape_text(model[i].shape));
+    throw UsageError(
+        "rule '" + rule.text + "' fits no tensor of the model, which has " + join(tensors) +
+        (model.size() > kShown ? " and " + std::to_string(model.size() - kShown) + " more" : "") +
+        "; a rule with optional=on may fit none");
+  }
 }
 
 Plan make_plan(const Model& model, std::string_view layout, const Operator& op,

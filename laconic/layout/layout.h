@@ -62,13 +62,19 @@ struct Rule {
   std::string name = "*";  // glob over the tensor's name
   std::size_t min_count = 0, max_count = std::numeric_limits<std::size_t>::max();
   std::size_t min_rank = 0, max_rank = std::numeric_limits<std::size_t>::max();
+  bool optional = false;  // it may fit no tensor of a model
+  std::string text = {};  // as it was given
 
   bool fits(const Tensor& tensor) const;
 };
 
 // Examples: parse_rule("name=*.bias,max=1024,op=identity"), parse_rule("name=fc1.weight,rank=4").
-// Keys: name, min, max, min_rank, max_rank; then rank, or op, which comes last.
+// Keys: name, min, max, min_rank, max_rank, optional; then rank, or op, which comes last.
 Rule parse_rule(std::string_view text);
+
+// Throws UsageError for a rule that fits no tensor, unless it is optional: a name is misspelt, or
+// the rule is for another model.
+void require_fitting(std::span<const Rule> rules, const Model& model);
 
 // A layout together with the operator of each slice.
 struct Plan {

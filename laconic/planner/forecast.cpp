@@ -150,7 +150,7 @@ Recipe bf16_recipe() {
 Forecast forecast_of(const Recipe& recipe, const Situation& situation) {
   Forecast forecast{.recipe = recipe};
   try {
-    check_recipe(recipe);
+    check_recipe(recipe, situation.samples.model);
     if (recipe.mixer.empty())
       foresee_average(situation, forecast);
     else

@@ -129,10 +129,14 @@ Tuning read_tuning(const json& object) {
   return tuning;
 }
 
-Plan plan_of(const Recipe& recipe, const Model& model, std::string_view op) {
+std::vector<Rule> rules_of(const Recipe& recipe) {
   std::vector<Rule> rules;
   for (const auto& text : recipe.rules) rules.push_back(parse_rule(text));
-  return make_plan(model, recipe.layout, parse_operator(op), rules);
+  return rules;
+}
+
+Plan plan_of(const Recipe& recipe, const Model& model, std::string_view op) {
+  return make_plan(model, recipe.layout, parse_operator(op), rules_of(recipe));
 }
 
 // The same rules hold on the way back.
@@ -166,8 +170,7 @@ void require_followed(const Recipe& recipe, bool ExchangeInfo::*follows, const s
 }
 
 bool has_ranks(const Recipe& recipe) {
-  return std::ranges::any_of(recipe.rules,
-                             [](const std::string& text) { return parse_rule(text).rank > 0; });
+  return std::ranges::any_of(rules_of(recipe), [](const Rule& rule) { return rule.rank > 0; });
 }
 
 // What a mixer leaves no room for must be as it is without being named.
@@ -289,6 +292,11 @@ void check_recipe(const Recipe& recipe) {
   require_rounds_in_turn(recipe);
 }
 
+void check_recipe(const Recipe& recipe, const Model& model) {
+  check_recipe(recipe);
+  require_fitting(rules_of(recipe), model);
+}
+
 // One local step whose change nobody treats further is a step on the mean gradient.
 bool takes_local_steps(const Recipe& recipe) {
   return recipe.mixer.empty() && (recipe.delay != 1 || recipe.outer != "none");
@@ -296,7 +304,7 @@ bool takes_local_steps(const Recipe& recipe) {
 
 std::unique_ptr<Aggregator> make_aggregator(const Agreement& agreement, Transport& transport) {
   const Recipe& recipe = agreement.recipe;
-  check_recipe(recipe);
+  check_recipe(recipe, agreement.model);
   if (!recipe.mixer.empty())
     throw UsageError("recipe '" + recipe.name + "' mixes models by '" + recipe.mixer +
                      "' and averages nothing; allowed: a recipe without mixer");
@@ -330,7 +338,7 @@ Graph make_graph(const Recipe& recipe, int ranks) {
 
 std::unique_ptr<Mixer> make_mixer(const Agreement& agreement, Transport& transport) {
   const Recipe& recipe = agreement.recipe;
-  check_recipe(recipe);
+  check_recipe(recipe, agreement.model);
   if (recipe.mixer.empty())
     throw UsageError("recipe '" + recipe.name + "' has no mixer; it averages by exchange '" +
                      recipe.exchange + "'");

@@ -70,6 +70,8 @@ std::string write_recipe(const Recipe& recipe);
 
 // Throws UsageError unless the parts are known, well-formed and go together.
 void check_recipe(const Recipe& recipe);
+// And its rules fit tensors of this model.
+void check_recipe(const Recipe& recipe, const Model& model);
 
 // What every rank must have in common before the first step.
 struct Agreement {

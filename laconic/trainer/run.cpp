@@ -76,6 +76,7 @@ void check_settings(const Settings& s, const Data& data, std::uint64_t steps) {
   if (s.threads < 1 || s.threads > 1024)
     throw UsageError(std::to_string(s.threads) + " threads; allowed: 1 to 1024");
   const Replica can_be_made(s.model, data, s.seed);
+  check_recipe(s.recipe, can_be_made.model());
 }
 
 void check_records(const Output& output, std::uint64_t steps) {

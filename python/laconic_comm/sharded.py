@@ -7,6 +7,7 @@ which torch waits for; the step ends with the backward pass, on all ranks of the
 
 from __future__ import annotations
 
+import json
 import zlib
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from . import _library as l
+from ._method import require_parts_alone
 from ._model import DTYPES, at_end_of_backward
 from .errors import Error, TransportError, UsageError
 from .hook import _UNDEFINED, State
@@ -68,6 +70,7 @@ class ShardedState(State):
     def _look_at(self, model: Any) -> tuple[dict[str, torch.nn.Parameter], list[tuple[str, tuple[int, ...]]], Any]:
         if self.recipe["layout"] != "tensor":
             raise UsageError(f"layout '{self.recipe['layout']}' crosses the units of fully_shard(); allowed: tensor")
+        require_parts_alone(json.dumps(self.recipe))  # torch waits for each unit
         names = {id(p): name for name, p in model.named_parameters()}
         parameters: dict[str, torch.nn.Parameter] = {}
         tensors: list[tuple[str, tuple[int, ...]]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch.distributed as dist
 from ranks import batch, net, wrapped
 
 import laconic_comm as lc
+from laconic_comm._method import require_parts_alone
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
@@ -176,6 +178,7 @@ def refused(rank, size):
         (sharded(mesh), {"op": "natural", "mesh": mesh["dp"]}),
         (sharded(mesh["shard"]), {"op": "natural", "mesh": mesh}),
         (wrapped(), {"op": "natural", "mesh": mesh["dp"]}),
+        (sharded(mesh["shard"]), {"op": "topk:0.01", "memory": "dgc:clip=2", "mesh": mesh["dp"]}),
         (sharded(mesh["shard"], seed=rank // 2), {"op": "natural", "mesh": mesh["dp"]}),
     ):
         with pytest.raises(lc.UsageError) as caught:
@@ -186,7 +189,7 @@ def refused(rank, size):
 
 @needs_hook
 def test_what_cannot_be_is_refused_in_words(run):
-    words = ["crosses the units", "no mesh", "averages by itself", "of 2 dimensions", "DistributedDataParallel", "replica 1"]
+    words = ["crosses the units", "no mesh", "averages by itself", "of 2 dimensions", "DistributedDataParallel", "norm of the whole", "replica 1"]
     for told in run(refused, 4):
         for word, sentence in zip(words, told):
             assert word in sentence, sentence
@@ -227,3 +230,16 @@ def too_old(rank, size):
 @pytest.mark.skipif(HERE, reason="this torch has the hook")
 def test_refused_in_words_by_an_older_torch(run):
     assert run(too_old, 1) == [True]
+
+
+@pytest.mark.parametrize("memory", ["none", "feedback", "dgc", "ef21"])
+def test_units_that_end_alone_go_with_most_memories(memory):
+    require_parts_alone(json.dumps({"name": "x", "op": "topk:0.01", "memory": memory, "rules": ["name=w,op=half"]}))
+
+
+@pytest.mark.parametrize(
+    "memory, why", [("dgc:clip=2", "asks for the norm of the whole gradient"), ("dgc:0.9,2", "the norm"), ("gmc", "needs the model's")]
+)
+def test_memories_that_need_the_whole_step_are_refused_before_it(memory, why):
+    with pytest.raises(lc.UsageError, match=f"must end before the next: .*memory '{memory}' .*{why}"):
+        require_parts_alone(json.dumps({"name": "x", "op": "topk:0.01", "memory": memory}))

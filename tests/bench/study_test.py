@@ -219,6 +219,22 @@ class Tables(unittest.TestCase):
         row = self.rows()["dpsgd"]
         self.assertEqual((row[1], row[3], row[8]), ("80.00 (79.00)", "", "lr 0.05, momentum 0.9, 8 x 16"))
 
+    def test_a_few_rows_stand_for_the_whole_table(self):
+        others = {name: {**SPARSE, "op": f"topk:0.{i}"} for i, name in enumerate(("topk-natural", "randomk"), start=1)}
+        for recipe in (DENSE, *others.values()):
+            self.add(recipe, 1, 0.86)
+        lines = list(page.recipe_table(self.cells, {**KNOWN, **others}, 1, 1, "the command", few=True))
+        self.assertIn("1 seeds, 2 of 3 runs made.", lines[0])
+        self.assertEqual(lines[2], "| recipe | accuracy, % | seeds | points | ratio | traffic |")
+        self.assertEqual([line.split(" | ")[0] for line in lines[4:6]], ["| dense", "| topk-natural"])
+        self.assertEqual(lines[6:], ["", "Not run: dpsgd."])
+
+    def test_few_names_recipes_that_there_are(self):
+        with open(os.path.join(study.ROOT, "laconic", "recipes", "built_in.cpp"), encoding="utf-8") as file:
+            text = file.read()
+        for name in page.FEW:
+            self.assertIn(f'.name = "{name}"', text)
+
     def test_rounds_and_debts_of_local_steps(self):
         local = {**SPARSE, "delay": 10, "training": {**BARE["training"], "optimizer": "adamw", "lr": 0.001}}
         settings = cells.settings_of(local, epochs=1, seed=1)
@@ -233,7 +249,7 @@ class Tables(unittest.TestCase):
         self.assertIsNone(pages.between(text, "table two", "new"))
 
     def test_the_pages_have_their_places(self):
-        for path, names in ((study.README, ("recipes-1", "recipes-3")), (study.METHODS, ("tune", *(f"skew-{model}" for model in skew.MODELS)))):
+        for path, names in ((study.README, ("recipes-1", "recipes-3")), (study.METHODS, ("recipes-1", "recipes-3", "tune", *(f"skew-{model}" for model in skew.MODELS)))):
             with open(path, encoding="utf-8") as file:
                 text = file.read()
             for name in names:

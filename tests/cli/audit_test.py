@@ -96,6 +96,7 @@ class Audit(CliTest):
             (["--op", "topkk"], ["no operator 'topkk'"]),
             (["--layout", "half"], ["no layout 'half'", "tensor"]),
             (["--rule", "max=1"], ["rule 'max=1'"]),
+            (["--rule", "name=fc9,op=half"], ["rule 'name=fc9,op=half' fits no tensor of the model, which has conv1"]),
             (["--rule", "rank=2"], ["has no rank by tensor; allowed with one: powersgd"]),
             (["--delay", "0"], ["--delay"]),
             (["--op", "sign", "--recipe", "sbc1"], ["--op", "--recipe"]),

@@ -440,6 +440,8 @@ class Mistakes(CliTest):
         self.fails(2, "bench", "overlap", "--backward", "x", says=["--backward: 'x' is not", "allowed: numbers"])
         self.fails(2, "inspect", "--jsno", "a.lac", says=["--jsno", "see laconic inspect --help"])
         self.fails(2, "bench", says=["see laconic bench --help"])
+        self.fails(2, "bench", "overlap", "--stops", "3", says=["laconic bench overlap has no option '--stops'; see"])
+        self.fails(2, "inspect", "a.lac", "b.lac", says=["'b.lac' is a word too many; see laconic inspect --help"])
         self.fails(2, "compres", says=["no command 'compres'; known: audit bench compare compress"])
         self.fails(2, "--speed", says=["--speed", "see laconic --help"])
         self.fails(2, "list", "--cpu", "abacus", says=["no instruction set 'abacus'", "scalar"])
@@ -676,6 +678,17 @@ class Outputs(CliTest):
         self.ok("compress", "--op", "natural", source, "/dev/null")
         for device in ["/dev/full", "/dev/null"]:
             self.assertTrue(stat.S_ISCHR(os.stat(device).st_mode))
+
+    def test_devices_are_not_read_and_pipes_are(self):
+        for device in ["/dev/zero", "/dev/urandom", "/dev/null"]:
+            says = [f"cannot read {device}: a device; allowed: a file or a pipe"]
+            self.fails(2, "compress", "--op", "natural", device, self.path("x.lac"), says=says)
+            self.fails(2, "inspect", device, says=says)
+            self.fails(2, "consensus", "--edges", device, says=says)
+        source = self.save(np.ones(3, "float32"))
+        command = [PROGRAM, "compress", "--op", "natural", "/dev/stdin", str(self.path("x.lac"))]
+        done = subprocess.run(command, input=source.read_bytes(), capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_links_are_followed_and_permissions_kept(self):
         old, link = self.path("old.lac"), self.path("link.lac")

@@ -109,6 +109,7 @@ class Granularity(CliTest):
             (2, "topk:2", [good], ["'2' is not allowed"]),
             (2, "topk:0.1", [good, "--layout", "rows"], ["no layout 'rows'", "split"]),
             (2, "topk:0.1", [good, "--rule", "x=1"], ["rule 'x=1'"]),
+            (2, "topk:0.1", [good, "--rule", "name=x,op=half"], ["rule 'name=x,op=half' fits no tensor of the model"]),
             (2, "topk:0.1", [good, "--rule", "rank=2"], ["rule 'rank=2' names a rank, which no frame has"]),
             (2, "topk:0.1", [good, "--draws", 0], ["--draws"]),
             (2, "topk:0.1", [good, other], ["other.npz", "2 tensors", "3"]),

@@ -130,11 +130,12 @@ TEST(RanksByTensor, ThatAMatrixCannotHaveAreRefused) {
   EXPECT_EQ(refusal(with_rules({"rank=31"})),
             "rank 31 for tensor 'w1', a matrix of 40 x 30; allowed: 1 to 30");
   for (const std::string rank : {"0", "-1", "1.5", "65537", "full", ""})
-    EXPECT_EQ(refusal(with_rules({"name=w2,rank=" + rank})),
-              "rule: 'rank=" + rank +
-                  "' is not allowed; allowed: min = 0 to 8388608G, whole, max = 0 to 8388608G, "
-                  "whole, min_rank = 0 to 64, whole, max_rank = 0 to 64, whole, rank = 1 to 64K, "
-                  "whole");
+    EXPECT_EQ(
+        refusal(with_rules({"name=w2,rank=" + rank})),
+        "rule: 'rank=" + rank +
+            "' is not allowed; allowed: min = 0 to 8388608G, whole, max = 0 to 8388608G, "
+            "whole, min_rank = 0 to 64, whole, max_rank = 0 to 64, whole, optional = on | off, "
+            "rank = 1 to 64K, whole");
   EXPECT_EQ(refusal(with_rules({"name=w2"})),
             "rule 'name=w2' must end in op=SPEC, as in 'name=*.bias,op=identity', or have a rank, "
             "as in 'name=fc1.weight,rank=4'");

@@ -93,6 +93,21 @@ TEST(Layout, RulesMayNameARankAndMergingStopsThereToo) {
   EXPECT_EQ(parse_rule("name=loop=,rank=3").name, "loop=");
 }
 
+TEST(Layout, ARuleThatFitsNothingIsRefusedUnlessItMay) {
+  const auto refusal = [](const std::string& rule) {
+    return message_of<UsageError>([&] { require_fitting({{parse_rule(rule)}}, kModel); });
+  };
+  EXPECT_EQ(
+      refusal("name=fc9.weight,op=half"),
+      "rule 'name=fc9.weight,op=half' fits no tensor of the model, which has conv1.weight "
+      "(20, 1, 5, 5), conv1.bias (20,), fc1.weight (500, 80), fc1.bias (500,), scale () and 3 "
+      "more; a rule with optional=on may fit none");
+  EXPECT_EQ(refusal("name=fc1.*,max=10,rank=2").find("rule 'name=fc1.*,max=10,rank=2' fits no"),
+            0U);
+  require_fitting({{parse_rule("name=fc9.*,optional=on,op=half")}}, kModel);
+  require_fitting({{parse_rule("name=fc1.*,op=half")}}, kModel);
+}
+
 TEST(Layout, MistakesAreNamed) {
   const auto refusal = [](const std::string& layout) {
     return message_of<UsageError>([&] { make_plan(kModel, layout, kNatural); });

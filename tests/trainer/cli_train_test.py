@@ -180,6 +180,16 @@ class Train(TrainerTest):
             2, "carries the momentum itself", *"train --recipe dgc --momentum 0.9".split(), *SMALL
         )
 
+    def test_a_rule_that_fits_no_tensor_is_refused_before_a_step(self):
+        why = "rule 'name=fc9.*,op=half' fits no tensor of the model, which has fc1.weight (32, 784), fc1.bias (32,), "
+        self.refused(2, why, "train", "--rule", "name=fc9.*,op=half", "--steps", "2", *SMALL)
+        mine = f"{self.folder}/mine.json"
+        for rule, fits in (("name=fc9.*,op=half", False), ("name=fc9.*,optional=on,op=half", True)):
+            with open(mine, "w") as file:
+                json.dump({"name": "mine", "rules": [rule]}, file)
+            args = ["compare", "--recipes", f"dense,{mine}", "--report", "", "--steps", "2", *SMALL]
+            self.ok(*args) if fits else self.refused(2, why, *args)
+
     def test_threads_are_obeyed_and_change_nothing(self):
         one = self.last_line("--recipe natural-feedback --steps 3")
         two = self.last_line("--recipe natural-feedback --steps 3", "--threads", "2")
@@ -207,14 +217,36 @@ class Train(TrainerTest):
         )
         for _ in range(3):
             self.assertTrue(process.stdout.readline())
-        process.send_signal(signal.SIGINT)
+        for _ in range(2):  # as timeout(1) does: to the process, then to its group
+            process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 0)
-        self.assertIn("of 400 steps; --resume goes on", errors)
+        self.assertEqual(process.returncode, 130, errors)  # a script must not take it for a run that has ended
+        self.assertIn("of 400 steps; the same command with --resume goes on from there", errors)
+        self.assertEqual(errors.count("\n"), 1)
         self.assertEqual(sorted(os.listdir(self.out)), ["checkpoint.lac", "metrics.jsonl"])
         self.ok(*args, self.out, "--resume")
         with open(f"{straight}/model.lac", "rb") as a, open(f"{self.out}/model.lac", "rb") as b:
             self.assertEqual(a.read(), b.read())
+
+    def stopped(self, number, *args):
+        with subprocess.Popen([LACONIC, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            self.assertTrue(process.stdout.readline())
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=60)
+        return process.returncode, output, errors
+
+    def test_a_run_that_is_stopped_says_what_is_kept(self):
+        args = ["train", "--recipe", "dense", "--steps", "1000000", *SMALL, "--evaluate-every", "100", "--json"]
+        code, _, errors = self.stopped(signal.SIGTERM, *args)
+        self.assertEqual(code, 143, errors)
+        self.assertIn("of 1000000 steps; nothing of it is kept without --out FOLDER\n", errors)
+
+    def test_a_comparison_that_is_stopped_shows_what_was_finished(self):
+        args = ["compare", "--recipes", "dense,natural", "--seeds", "1000", "--report", "", "--steps", "20", *SMALL]
+        code, output, errors = self.stopped(signal.SIGINT, *args)
+        self.assertEqual(code, 130, errors)
+        self.assertIn("laconic: stopped; what was finished is shown; laconic train --out FOLDER keeps", errors)
+        self.assertIn("ratio", output)
 
     def test_recorded_gradients_are_named_arrays(self):
         self.ok(

@@ -122,8 +122,8 @@ class SocketsTrain(unittest.TestCase):
         processes[0].send_signal(signal.SIGINT)
         ends = ends_of(processes)
         for code, _, stderr in ends:
-            self.assertEqual(code, 0, stderr)
-        self.assertIn("of 120 steps; --resume goes on", ends[0][2])
+            self.assertEqual(code, 130, stderr)
+        self.assertIn("of 120 steps; the same command with --resume goes on from there", ends[0][2])
         self.assertFalse(os.path.exists(self.path("run", "model.lac")))
         self.run_all(*steps, self.path("run"), "--resume")
         with open(self.path("run", "guard.jsonl")) as file:

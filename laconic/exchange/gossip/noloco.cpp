@@ -18,8 +18,13 @@
 // partner, else by round of the graph's period, for a frame goes to all neighbours of a round. As
 // with choco, the more an operator loses, the smaller must be the pull.
 //
+// No bound on the pull follows from what operators promise that would not refuse pulls that go:
+// where it is too much, ranks' slow weights go apart, and both ends of an edge see so by the same
+// copies, before a round.
+//
 // The slow weights are the model of the first round: what changed before it counts as made.
 #include <algorithm>
+#include <cmath>
 
 #include "laconic/base/errors.h"
 #include "laconic/exchange/gossip/replicas.h"
@@ -30,8 +35,25 @@ namespace {
 // What a rank and its neighbours of a round have sent each other.
 struct Copies {
   Copy own;
-  std::vector<Copy> theirs;  // by place among the neighbours
+  std::vector<Copy> theirs;   // by place among the neighbours
+  std::vector<double> reach;  // the longer of both when they were first compared; 0: not yet
 };
+
+struct Lengths {
+  double a = 0, b = 0, apart = 0;
+};
+
+// The same bits on both ends, whichever of them is a.
+Lengths lengths_of(std::span<const float> a, std::span<const float> b) {
+  Lengths squares;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = a[i], y = b[i];
+    squares.a += x * x;
+    squares.b += y * y;
+    squares.apart += (x - y) * (x - y);
+  }
+  return {std::sqrt(squares.a), std::sqrt(squares.b), std::sqrt(squares.apart)};
+}
 
 bool loses(const Plan& plan) {
   return std::ranges::any_of(plan.operators,
@@ -65,6 +87,8 @@ class Noloco : public Mixer {
         momentum_(static_cast<float>(args.number("momentum"))),
         lr_(static_cast<float>(args.number("lr"))),
         pull_(static_cast<float>(args.number("pull"))),
+        pull_text_("a pull of " + args.text("pull") + " is too much for operator '" +
+                   setup.plan.operators[0].spec() + "'"),
         loses_(loses(setup.plan)),
         near_(setup),
         first_(sharing(near_.rounds(), loses_, has_pairs_only(setup.graph))),
@@ -75,6 +99,7 @@ class Noloco : public Mixer {
     for (std::size_t round = 0; round < first_.size(); ++round) {
       auto& theirs = copies_[first_[round]].theirs;
       theirs.resize(std::max(theirs.size(), near_.neighbours(round).size()));
+      copies_[first_[round]].reach.resize(theirs.size());
     }
     if (!(args.number("pull") < 2 * (1 + args.number("momentum"))))
       throw UsageError("mixer 'noloco' with a pull of " + args.text("pull") + " and momentum " +
@@ -84,12 +109,13 @@ class Noloco : public Mixer {
 
   StepStats mix(std::span<float> x, const StepInfo& info) override {
     require_count(x, model_);
+    Copies& copies = copies_[first_[near_.round(info.step)]];
+    require_together(copies, info.step);
     StepStats stats;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float f = started_ ? slow_[i] : x[i];
       mean_[i] = lr_ * (f - x[i]) - pull_ * f;
     }
-    Copies& copies = copies_[first_[near_.round(info.step)]];
     swap(copies, info.step, stats);
     if (!near_.mine().finite()) return stats;  // this rank's round rests
     Stopwatch watch;
@@ -139,6 +165,7 @@ class Noloco : public Mixer {
       copy.heard = holds(state, role);
       if (copy.heard > 0) copy.values = load_tensors(role, model_, state);
     });
+    for (Copies& copies : copies_) std::ranges::fill(copies.reach, 0.0);
   }
 
  private:
@@ -159,6 +186,25 @@ class Noloco : public Mixer {
       visit(role + std::to_string(self.near_.rank()), copies.own);
       for (std::size_t j = 0; j < copies.theirs.size(); ++j)
         visit(role + std::to_string(self.near_.neighbours(round)[j].rank), copies.theirs[j]);
+    }
+  }
+
+  // The mean stays where it is: models whose difference is nearly the sum of their lengths are
+  // opposite to each other around it, and far off when that is much more than they ever had.
+  void require_together(Copies& copies, std::uint64_t step) const {
+    constexpr double kOpposite = 0.9, kFar = 3;
+    if (!loses_ || copies.own.heard == 0) return;
+    const auto& neighbours = near_.neighbours(step);
+    for (std::size_t j = 0; j < neighbours.size(); ++j) {
+      if (copies.theirs[j].heard == 0) continue;
+      const Lengths of = lengths_of(copies.own.values, copies.theirs[j].values);
+      double& reach = copies.reach[j];
+      if (reach == 0) reach = std::max(of.a, of.b);
+      if (!(of.apart > kFar * reach && of.apart > kOpposite * (of.a + of.b))) continue;
+      const auto [low, high] = std::minmax({near_.rank(), neighbours[j].rank});
+      throw UsageError("mixer 'noloco': the models of ranks " + std::to_string(low) + " and " +
+                       std::to_string(high) + " go further and further apart: " + pull_text_ +
+                       "; allowed: a smaller pull, or an operator that loses less");
     }
   }
 
@@ -198,6 +244,7 @@ class Noloco : public Mixer {
 
   Model model_;
   float momentum_, lr_, pull_;
+  std::string pull_text_;
   bool loses_;  // there is an operator to make up for
   Neighbourhood near_;
   std::vector<std::size_t> first_;  // by round of the period, whose copies are its own

@@ -1,4 +1,5 @@
 // NoLoCo: closed forms of its round, and the pairs it meets in.
+#include <regex>
 #include <set>
 
 #include "tests/exchange/gossip/support.h"
@@ -115,6 +116,34 @@ TEST(Noloco, ComesTogetherWithOperatorsWhereThePullIsSmallEnough) {
       const double apart = disagreement(models);
       mix(run, models);
       EXPECT_LT(disagreement(models), one.left * apart) << one.mixer << " " << one.op << topology;
+    }
+}
+
+// What an operator promises says too little of the pull that goes with it (topk:0.2 goes with 0.3,
+// and its worst case with far less): who goes apart is told so, by both ends in the same round.
+TEST(Noloco, APullThatIsTooMuchForTheOperatorIsFoundAndRefused) {
+  for (const char* topology : {"pairs:2", "pairs:8", "ring:4"})
+    for (const std::uint64_t seed : {1U, 2U}) {
+      GossipRun run{.mixer = "noloco", .topology = topology, .op = "topk:0.05", .rounds = 2000};
+      run.seed = seed;
+      Models models = starts_of(run);
+      const std::vector<std::string> errors =
+          on_ranks(static_cast<int>(models.size()), [&](Transport& transport) {
+            auto& x = models[static_cast<std::size_t>(transport.rank())];
+            const auto mixer = mixer_of(run, transport);
+            for (std::uint64_t round = 0; round < run.rounds; ++round)
+              mixer->mix(x, {.step = round});
+          });
+      const std::regex told(
+          "mixer 'noloco': the models of ranks [0-6] and [1-7] go further and further apart: a "
+          "pull "
+          "of 1 is too much for operator 'topk:0.05'; allowed: a smaller pull, or an operator that "
+          "loses less");
+      EXPECT_GE(
+          std::ranges::count_if(
+              errors, [&](const std::string& error) { return std::regex_match(error, told); }),
+          2)
+          << topology;
     }
 }
 

@@ -152,6 +152,15 @@ class Folder(unittest.TestCase):
             other = {**SPARSE, member: "other"}
             self.assertNotEqual(cells.key_of(cells.settings_of(other, epochs=1, seed=1)), base, member)
 
+    def test_all_that_a_recipe_says_reaches_its_run(self):
+        said = {**SPARSE, "delay": 30, "fragments": 3, "overlap": 5, "merge": 0.5}
+        method = cells.settings_of(said, epochs=1, seed=1)["method"]
+        self.assertEqual(method, {key: value for key, value in said.items() if key not in cells.TOLD})
+        whole = cells.settings_of({**SPARSE, "fragments": 1, "overlap": 0, "merge": 0.0}, epochs=1, seed=1)
+        self.assertEqual(cells.key_of(whole), cells.key_of(cells.settings_of(SPARSE, epochs=1, seed=1)))
+        with self.assertRaisesRegex(Trouble, "recipe 'sparse' has 'newer'"):
+            cells.settings_of({**SPARSE, "newer": 1}, epochs=1, seed=1)
+
     def test_a_line_that_a_kill_has_torn_is_run_again_and_harms_no_other(self):
         first, second = (cells.settings_of(SPARSE, epochs=1, seed=seed) for seed in (1, 2))
         train = lambda settings, program: result(settings["seed"] / 10)  # noqa: E731

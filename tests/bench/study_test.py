@@ -113,6 +113,8 @@ class Rule(unittest.TestCase):
         choco = {**GOSSIP, "mixer": "choco:0.2,fresh"}
         knob = tune.KNOBS["choco-topk"]
         self.assertEqual(knob.values[tune.start_of(knob, choco, own).knob], 0.2)
+        noloco = {**GOSSIP, "mixer": "noloco"}
+        self.assertEqual(tune.KNOBS["noloco"].values[tune.start_of(tune.KNOBS["noloco"], noloco, own).knob], 0.7)  # the outer rate, not the momentum
         dgc = {**SPARSE, "memory": "dgc"}
         self.assertEqual(tune.KNOBS["dgc"].values[tune.start_of(tune.KNOBS["dgc"], dgc, own).knob], 0.9)
 

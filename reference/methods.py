@@ -190,6 +190,7 @@ def operator(spec):
         "qsgd:16,max": (None, lambda x, y: uniform_levels(x, y, 16)),
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
         "dither": (Dither(1 / 8), nothing),
+        "dither:0.001": (Dither(0.001), nothing),
         "dithering:7,inf": (None, lambda x, y: natural_dithering(x, y, 7, np.abs(x).max())),
     }
     if name == "randomk":

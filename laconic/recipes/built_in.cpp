@@ -255,11 +255,12 @@ void add_mixing(std::vector<Recipe>& all) {
                  .mixer = "dcd",
                  .training = gossip(0.05),
                  .summary = "DCD-PSGD on a ring, natural compression of every step: a baseline."});
-  all.push_back({.name = "ecd-natural",
-                 .op = "natural",
+  all.push_back({.name = "ecd-dither",
+                 .op = "dither:0.001",
                  .mixer = "ecd",
                  .training = gossip(0.05),
-                 .summary = "ECD-PSGD on a ring, natural compression: a baseline."});
+                 .summary = "ECD-PSGD on a ring, with an operator as exact as it needs: a "
+                            "baseline."});
   all.push_back({.name = "moniqua",
                  .mixer = "moniqua:0.1,0.2",
                  .training = gossip(0.05),

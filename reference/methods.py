@@ -908,6 +908,9 @@ class Replicas:
             return np.concatenate([checked(law, x[a:b], heard.up(rank)[a:b]) for a, b in self.slices])
         if not isinstance(exact, Drawn):
             return each_slice(self.spec, x, self.slices)
+        if isinstance(exact, Dither):
+            up, steps = heard.up(rank), heard.steps(rank)
+            return np.concatenate([exact.at(self.seed, step, rank, a).settled(x[a:b], steps[a:b], up[a:b]) for a, b in self.slices])
         return np.concatenate([exact.at(self.seed, step, rank, a)(x[a:b]) for a, b in self.slices])
 
     def mixed(self, x):

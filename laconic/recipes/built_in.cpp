@@ -201,7 +201,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .exchange = "dense",
                  .delay = 30,
                  .outer = "nesterov:0.9,0.7",
-                 .training = adamw(0.001),
+                 .training = adamw(0.002),
                  .summary = "30 local steps of AdamW, Nesterov outside, uncompressed."});
   all.push_back({.name = "streaming-diloco",
                  .op = "dithering:7,inf",

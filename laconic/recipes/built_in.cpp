@@ -225,7 +225,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .summary = "Matrices as factors of rank 2, averaged by all-reduce."});
   all.push_back({.name = "arc-topk",
                  .exchange = "arc:0.05",
-                 .training = no_momentum(0.4),
+                 .training = no_momentum(0.2),
                  .summary = "5 % of rows, the largest in the mean, which ranks find from sketches "
                             "that add up; the rest is remembered."});
 }

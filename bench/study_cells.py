@@ -16,6 +16,8 @@ from hosts import Trouble
 IMAGES = 60_000  # for training, in MNIST and Fashion-MNIST
 OWN = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "decay": "constant", "workers": 4, "batch": 32}  # laconic train's
 METHOD = ("op", "memory", "layout", "exchange", "down", "down_memory", "draws", "rules", "warmup", "delay", "outer", "mixer", "topology")
+BY_TURNS = {"fragments": 1, "overlap": 0, "merge": 0}  # told where they differ from these, which are whole rounds
+TOLD = ("name", "summary", "training")  # what else a recipe has: no setting, or the run's own
 UNITS = ("B", "KiB", "MiB", "GiB")
 
 
@@ -50,6 +52,9 @@ def find_recipe(known, name):
 
 def settings_of(recipe, *, epochs, seed, model="lenet5", validation=0, split="reshuffled", **others):
     """All that decides a run: the recipe's members, what it was tuned with, and what `others` say instead."""
+    strange = sorted(recipe.keys() - {*METHOD, *BY_TURNS, *TOLD})
+    if strange:
+        raise Trouble(f"recipe '{recipe.get('name')}' has '{strange[0]}', which is not a part of a run's settings here")
     tuned = {key: value for key, value in recipe["training"].items() if value}  # of numbers and texts, 0 and "" are the run's own
     if recipe["training"].get("momentum") == 0:
         tuned["momentum"] = 0
@@ -58,6 +63,7 @@ def settings_of(recipe, *, epochs, seed, model="lenet5", validation=0, split="re
     if settings["optimizer"] != "sgd":
         del settings["momentum"]
     settings["method"] = {key: recipe[key] for key in METHOD}
+    settings["method"] |= {key: recipe[key] for key, whole in BY_TURNS.items() if recipe.get(key, whole) != whole}
     return settings
 
 

@@ -60,7 +60,7 @@ def with_interval(values, form):
 
 
 def rounds_of(settings, steps):
-    """How often ranks exchanged something, the last incomplete round of local steps too."""
+    """How often all of the model was exchanged, the last incomplete round of local steps too."""
     return math.ceil(steps / settings["method"]["delay"])
 
 

@@ -42,6 +42,7 @@ KNOBS = {
     "deepsqueeze-sign": Knob("mixer", GAMMAS, "deepsqueeze:{}"),
     "moniqua": Knob("mixer", GAMMAS, "moniqua:0.1,{}"),
     "powergossip": Knob("mixer", (0.5, 0.7, 1, 1.3), "powergossip:1,2,{}"),
+    "noloco": Knob("mixer", (0.5, 0.7, 1, 1.4), "noloco:0.5,{}"),
     "diloco": None,
     "sparseloco": None,
 }
@@ -71,7 +72,7 @@ def own_value(knob, recipe, own):
         return knob.values.index(own["momentum"])
     texts = [knob.text(value) for value in knob.values]
     bare = knob.form.partition(":")[0]
-    fallback = {"dgc": 0.9, "gmc": 0.9, "powergossip": 1}.get(bare)
+    fallback = {"dgc": 0.9, "gmc": 0.9, "powergossip": 1, "noloco": 0.7}.get(bare)
     given = recipe[knob.member]
     if given in texts:
         return texts.index(given)

@@ -190,6 +190,7 @@ def operator(spec):
         "qsgd:16,max": (None, lambda x, y: uniform_levels(x, y, 16)),
         "grid": (None, lambda x, y: certified(x, y, 1 / 8)),
         "dither": (Dither(1 / 8), nothing),
+        "dither:0.001": (Dither(0.001), nothing),
         "dithering:7,inf": (None, lambda x, y: natural_dithering(x, y, 7, np.abs(x).max())),
     }
     if name == "randomk":
@@ -907,6 +908,9 @@ class Replicas:
             return np.concatenate([checked(law, x[a:b], heard.up(rank)[a:b]) for a, b in self.slices])
         if not isinstance(exact, Drawn):
             return each_slice(self.spec, x, self.slices)
+        if isinstance(exact, Dither):
+            up, steps = heard.up(rank), heard.steps(rank)
+            return np.concatenate([exact.at(self.seed, step, rank, a).settled(x[a:b], steps[a:b], up[a:b]) for a, b in self.slices])
         return np.concatenate([exact.at(self.seed, step, rank, a)(x[a:b]) for a, b in self.slices])
 
     def mixed(self, x):

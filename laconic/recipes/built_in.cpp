@@ -201,7 +201,7 @@ void add_averaging(std::vector<Recipe>& all) {
                  .exchange = "dense",
                  .delay = 30,
                  .outer = "nesterov:0.9,0.7",
-                 .training = adamw(0.001),
+                 .training = adamw(0.002),
                  .summary = "30 local steps of AdamW, Nesterov outside, uncompressed."});
   all.push_back({.name = "streaming-diloco",
                  .op = "dithering:7,inf",
@@ -210,23 +210,23 @@ void add_averaging(std::vector<Recipe>& all) {
                  .fragments = 3,
                  .overlap = 5,
                  .merge = 0.5,
-                 .training = adamw(0.001),
+                 .training = adamw(0.004),
                  .summary = "DiLoCo by three fragments in turn, in 4 bits, each under way for 5 "
                             "steps: outer rate, overlap, merging and width are the paper's."});
   all.push_back(
       {.name = "sparseloco",
        .op = "chunk:4096,kept=64+binned",
        .memory = "feedback:0.95",
-       .delay = 30,
-       .training = adamw(0.001),
-       .summary = "30 local steps of AdamW, 64 of 4096 entries in 2 bits, decayed feedback."});
+       .delay = 15,
+       .training = adamw(0.008),
+       .summary = "15 local steps of AdamW, 64 of 4096 entries in 2 bits, decayed feedback."});
   all.push_back({.name = "powersgd",
                  .exchange = "powersgd",
                  .summary = "Matrices as factors of rank 2, averaged by all-reduce."});
   all.push_back({.name = "arc-topk",
-                 .exchange = "arc:0.01",
-                 .training = no_momentum(0.1),
-                 .summary = "1 % of rows, the largest in the mean, which ranks find from sketches "
+                 .exchange = "arc:0.05",
+                 .training = no_momentum(0.2),
+                 .summary = "5 % of rows, the largest in the mean, which ranks find from sketches "
                             "that add up; the rest is remembered."});
 }
 
@@ -255,23 +255,24 @@ void add_mixing(std::vector<Recipe>& all) {
                  .mixer = "dcd",
                  .training = gossip(0.05),
                  .summary = "DCD-PSGD on a ring, natural compression of every step: a baseline."});
-  all.push_back({.name = "ecd-natural",
-                 .op = "natural",
+  all.push_back({.name = "ecd-dither",
+                 .op = "dither:0.001",
                  .mixer = "ecd",
                  .training = gossip(0.05),
-                 .summary = "ECD-PSGD on a ring, natural compression: a baseline."});
+                 .summary = "ECD-PSGD on a ring, with an operator as exact as it needs: a "
+                            "baseline."});
   all.push_back({.name = "moniqua",
                  .mixer = "moniqua:0.1,0.2",
                  .training = gossip(0.05),
                  .summary = "Moniqua on a ring, two bits per entry."});
-  Tuning noloco = gossip(0.001);
+  Tuning noloco = gossip(0.004);
   noloco.optimizer = "adamw";
   all.push_back({.name = "noloco",
-                 .delay = 30,
-                 .mixer = "noloco",
+                 .delay = 15,
+                 .mixer = "noloco:0.5,1",
                  .topology = "pairs",
                  .training = noloco,
-                 .summary = "30 local steps of AdamW, then slow weights meet those of a partner "
+                 .summary = "15 local steps of AdamW, then slow weights meet those of a partner "
                             "drawn at random."});
   all.push_back({.name = "powergossip",
                  .mixer = "powergossip:1,2",

@@ -113,6 +113,8 @@ class Rule(unittest.TestCase):
         choco = {**GOSSIP, "mixer": "choco:0.2,fresh"}
         knob = tune.KNOBS["choco-topk"]
         self.assertEqual(knob.values[tune.start_of(knob, choco, own).knob], 0.2)
+        noloco = {**GOSSIP, "mixer": "noloco"}
+        self.assertEqual(tune.KNOBS["noloco"].values[tune.start_of(tune.KNOBS["noloco"], noloco, own).knob], 0.7)  # the outer rate, not the momentum
         dgc = {**SPARSE, "memory": "dgc"}
         self.assertEqual(tune.KNOBS["dgc"].values[tune.start_of(tune.KNOBS["dgc"], dgc, own).knob], 0.9)
 
@@ -151,6 +153,15 @@ class Folder(unittest.TestCase):
         for member in cells.METHOD:
             other = {**SPARSE, member: "other"}
             self.assertNotEqual(cells.key_of(cells.settings_of(other, epochs=1, seed=1)), base, member)
+
+    def test_all_that_a_recipe_says_reaches_its_run(self):
+        said = {**SPARSE, "delay": 30, "fragments": 3, "overlap": 5, "merge": 0.5}
+        method = cells.settings_of(said, epochs=1, seed=1)["method"]
+        self.assertEqual(method, {key: value for key, value in said.items() if key not in cells.TOLD})
+        whole = cells.settings_of({**SPARSE, "fragments": 1, "overlap": 0, "merge": 0.0}, epochs=1, seed=1)
+        self.assertEqual(cells.key_of(whole), cells.key_of(cells.settings_of(SPARSE, epochs=1, seed=1)))
+        with self.assertRaisesRegex(Trouble, "recipe 'sparse' has 'newer'"):
+            cells.settings_of({**SPARSE, "newer": 1}, epochs=1, seed=1)
 
     def test_a_line_that_a_kill_has_torn_is_run_again_and_harms_no_other(self):
         first, second = (cells.settings_of(SPARSE, epochs=1, seed=seed) for seed in (1, 2))

@@ -5,8 +5,11 @@
 //
 // With an unbiased C estimates are right on average, and their error is a mean of all rounds'
 // errors with weights 2 (k - 1) / (t (t - 1)): while C's error stays bounded it falls like 4 / (3
-// t). An error that is a share of |z|, as most operators' is, grows with t again where models keep
-// moving: a baseline for choco.
+// t). But that mean changes slowly, so a model goes the same wrong way for about t rounds: errors
+// of omega |x|^2 move the mean of n models by 4 omega t / (3 n) |x|^2 in t rounds, which gradients
+// must undo; and an error that is a share of |z|^2 grows with t again where models keep moving, by
+// its own doing once omega t is above 15 or so. So omega must be far below 1 / t, whatever the
+// learning rate: natural's 1/8 spoils a run of a few hundred rounds. A baseline for choco.
 #include <algorithm>
 
 #include "laconic/exchange/gossip/replicas.h"

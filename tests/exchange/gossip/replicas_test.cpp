@@ -173,6 +173,30 @@ TEST(Ecd, ErrorOfTheEstimateFallsLikeOneOverT) {
   }));
 }
 
+// Without gradients the mean of n models goes astray by the sum of their estimates' errors, 4 omega
+// t / (3 n) |x|^2 after t rounds.
+double astray(const std::string& op, std::uint64_t rounds) {
+  GossipRun run{.mixer = "ecd", .topology = "ring:8", .op = op, .rounds = rounds + 1};
+  run.model = {{"x", {100, 50}}};
+  const std::vector<float> x = starts_of(run)[0];
+  Models models(8, x);
+  mix(run, models);
+  double moved = 0, length = 0;
+  const auto mean = mean_of(models);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    moved += std::pow(mean[i] - x[i], 2);
+    length += std::pow(x[i], 2);
+  }
+  return moved / length;
+}
+
+TEST(Ecd, ErrorsOfAllRoundsAddUpInTheMean) {
+  constexpr double kRounds = 240;
+  const double expected = 4 * 0.001 * kRounds / (3 * 8);
+  EXPECT_NEAR(astray("dither:0.001", 240), expected, 0.1 * expected);
+  EXPECT_GT(astray("dither", 240), 5);  // what the formula says, and by its own doing
+}
+
 TEST(Replicas, TakeUnbiasedOperatorsOnly) {
   for (const char* mixer : {"dcd", "ecd"}) {
     const auto errors = on_ranks(2, [&](Transport& transport) {

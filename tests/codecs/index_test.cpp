@@ -256,7 +256,8 @@ std::optional<Marks> marks_of(const IndexCodec& codec, ByteView bytes, const Ind
   std::vector<std::uint64_t> marks(words + kSpareMarks, 0xeeeeeeeeeeeeeeeeU);
   const auto rest = codec.read_marks(bytes, space, kept, marks.data());
   if (!rest) return {};
-  Marks all{.left = rest->size()};
+  Marks all;
+  all.left = rest->size();
   for (std::uint32_t i = 0; i < 64 * words; ++i)
     if (marks[i / 64] >> i % 64 & 1) all.positions.push_back(i);
   return all;

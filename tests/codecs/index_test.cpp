@@ -267,17 +267,17 @@ TEST(Index, MarksAreWherePositionsAre) {
   for_codecs([](const IndexCodec& codec) {
     if (!codec.read_marks) return;
     std::size_t some = 0;
-    for (const auto& [what, space, positions] : supports()) {
-      if (positions.empty()) continue;
-      SCOPED_TRACE(what);
-      Bytes bytes = written(codec, positions, space);
+    for (const Support& support : supports()) {
+      if (support.positions.empty()) continue;
+      SCOPED_TRACE(support.what);
+      Bytes bytes = written(codec, support.positions, support.space);
       bytes.insert(bytes.end(), 11, 0xff);
       on_every_cpu([&](const std::string& cpu) {
         SCOPED_TRACE(cpu);
-        const auto marks = marks_of(codec, bytes, space, positions.size());
+        const auto marks = marks_of(codec, bytes, support.space, support.positions.size());
         some += marks.has_value();
         if (!marks) return;
-        EXPECT_EQ(marks->positions, positions);
+        EXPECT_EQ(marks->positions, support.positions);
         EXPECT_EQ(marks->left, 11U);
       });
     }

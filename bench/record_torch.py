@@ -41,10 +41,17 @@ def ddp(options, *words):
     """What bench/ddp.py says, with the library of the program."""
     library = os.path.join(os.path.dirname(os.path.abspath(options.program)), "..", "liblaconic.so")
     command = [sys.executable, os.path.join(HERE, "ddp.py"), "--hosts", str(HOSTS), "--timeout", "7200", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LACONIC_LIBRARY": library})
-    if done.returncode != 0:
-        raise shaped.Trouble(done.stderr.strip())
-    return done.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, "LACONIC_LIBRARY": library}) as process:
+        try:
+            said, complained = process.communicate()
+        except BaseException:
+            process.terminate()  # not killed, as subprocess.run would: it has hosts to take down
+            process.wait()
+            raise
+    if process.returncode != 0:
+        raise shaped.Trouble(complained.strip())
+    return said
 
 
 def data_words(options, model):

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -56,6 +57,26 @@ class Record(unittest.TestCase):
     def test_what_cannot_be_gets_a_sentence(self):
         self.assertIn("no part 'all'; known: shaped guard", run("all").stderr)
         self.assertIn("--tiny leaves figures that say nothing", run("--tiny").stderr)
+
+    def test_who_is_stopped_waits_until_hosts_are_taken_down(self):
+        with open(os.path.join(self.folder, "ddp.py"), "w") as file:
+            file.write("import signal, sys, time\n"
+                       "def leave(*_):\n"
+                       "    time.sleep(0.7)\n"
+                       "    open(sys.argv[-1] + '/down', 'w').close()\n"
+                       "    sys.exit(143)\n"
+                       "signal.signal(signal.SIGTERM, leave)\n"
+                       "open(sys.argv[-1] + '/up', 'w').close()\n"
+                       "time.sleep(3600)\n")  # fmt: skip
+        code = ("import sys, types; sys.path.insert(0, sys.argv[1]); import hosts, record_torch; hosts.stop_on_signals()\n"
+                "record_torch.HERE = sys.argv[2]; record_torch.ddp(types.SimpleNamespace(program='x'), sys.argv[2])\n")  # fmt: skip
+        process = subprocess.Popen([sys.executable, "-B", "-c", code, os.path.join(ROOT, "bench"), self.folder])
+        while not os.path.exists(os.path.join(self.folder, "up")):
+            self.assertIsNone(process.poll())
+            time.sleep(0.02)
+        process.terminate()
+        self.assertEqual(process.wait(), 143)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "down")))
 
     def test_tables_are_made_of_what_is_there(self):
         row = {"variant": "stock", "samples_per_second": 32.0, "speedup": 1.0, "sent_megabytes": 1.5}

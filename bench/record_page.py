@@ -1,5 +1,6 @@
 """Writes what bench/record.py has measured: tables between marks in docs/performance.md, and plots beside it."""
 
+import itertools
 import json
 import math
 import os
@@ -19,6 +20,7 @@ PAGE = os.path.join(ROOT, "docs", "performance.md")
 NAMES = {BF16: "bf16, sharded", "alone": "no communication", "barrier": "none, but in step", "natural-entropy exchange=sharded": "natural-entropy, sharded"}
 LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "unshaped"}
 MODELS = {"resnet20": "ResNet-20, images of CIFAR-10's size", "gpt10m": "A GPT of 10.7 million parameters, Tiny Shakespeare", "gpt50m": "A GPT of 56.9 million parameters"}
+LEARNT = {"resnet20": "ResNet-20 on CIFAR-10", "gpt10m": MODELS["gpt10m"]}
 PROGRAM_BYTES = 12e6  # of a process that has no arrays yet
 LATENCY = "150us"  # of these hosts, which the planner is told
 median = statistics.median
@@ -259,25 +261,25 @@ def torch_tables(results):
 
         yield from table(["", *(LINKS[rate] for rate in links)], (list(row(v)) for v in variants))
         yield ""
-        yield from torch_losses(results, model)
 
 
-def torch_losses(results, model):
-    for rate in shaped.RATES:
+def torch_losses(results):
+    for model, rate in itertools.product(LEARNT, shaped.RATES):
         cells = {name.split("/", 4)[4]: cell for name, cell in results.items() if name.startswith(f"torch/loss/{rate}/{model}/")}
         if "stock" not in cells:
             continue
-        steps, dense, goal = cells["stock"]["points"][-1]
+        steps, _, goal = cells["stock"]["points"][-1]
+        own = next(p[1] for p in cells["stock"]["points"] if p[2] <= goal)
 
         def row(variant):
             points = cells[variant]["points"]
             there = next((p for p in points if p[2] <= goal), None)
             step, seconds, loss = there or points[-1]
-            return [torch_name(variant), f"{seconds:.1f}" if there else f"not reached in {seconds:.1f}", f"{dense / seconds:.2f}" if there else "",
+            return [torch_name(variant), f"{seconds:.1f}" if there else f"not reached in {seconds:.1f}", f"{own / seconds:.2f}" if there else "",
                     str(step), f"{1e3 * points[-1][1] / points[-1][0]:.0f}", f"{loss:.4f}"]  # fmt: skip
 
         kind, settings = OPTIMIZERS[model]
-        yield (f"{LINKS[rate]}: seconds of training to a held-out loss of {goal:.4f}, to which torch's own comes in {steps} steps; others may take {TORCH_MORE} "
+        yield (f"{LEARNT[model]}, {LINKS[rate]}: seconds of training to a held-out loss of {goal:.4f}, which torch's own has after {steps} steps; others may take {TORCH_MORE} "
                f"times as many and end when they are there. Told every {cells['stock']['points'][1][0]} steps; one seed; the same optimizer for all, "
                f"{kind} with {', '.join(f'{key} {value:g}' for key, value in settings.items())}; fastest first.")  # fmt: skip
         yield ""
@@ -336,7 +338,7 @@ def write(results, program, every):
     """Of a table none of whose cells is there, what stands on the page stays: it is an earlier run's."""
     tables = {"where-not": where_not(results), "shaped": shaped_tables(results), "guard": guard_tables(results), "change": change_tables(results),
               "loss": loss_tables(results), "plan": plan_table(results, program), "growth": growth_tables(results),
-              "torch": torch_tables(results), "run": what_was_run(results, every)}  # fmt: skip
+              "torch": torch_tables(results), "torch-loss": torch_losses(results), "run": what_was_run(results, every)}  # fmt: skip
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     for name, lines in tables.items():

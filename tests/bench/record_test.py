@@ -90,6 +90,7 @@ class Record(unittest.TestCase):
         page = "\n".join(record_page.torch_tables(results))
         self.assertIn("| torch's own | 2000 / 1.00 / 1.500 |", page)
         self.assertIn("| grid | 1000 / 2.00 / 0.100 |", page)
+        page = "\n".join(record_page.torch_losses(results))
         self.assertIn("| grid | 5.0 | 10.00 | 10 | 500 | 1.4000 |", page)
         self.assertIn("| torch's own | 50.0 | 1.00 | 20 | 2500 | 1.5000 |", page)
         self.assertIn("| torch's fp16 hook | not reached in 60.0 |  | 40 | 1500 | 1.6000 |", page)
@@ -109,7 +110,7 @@ class Record(unittest.TestCase):
             record_page.write({"growth/1000000x4": cell}, "no program is needed", ["growth/1000000x4", "growth/1000000x2", "change/qsgd"])
         with open(page) as file:
             after = file.read()
-        for name in ("where-not", "shaped", "guard", "change", "loss", "plan", "torch"):
+        for name in ("where-not", "shaped", "guard", "change", "loss", "plan", "torch", "torch-loss"):
             part = before[before.index(f"<!-- record {name} -->") : before.index(f"<!-- end record {name} -->")]
             self.assertIn(part, after)
         self.assertIn("| 1 million x 4 | 500.00 |", after)

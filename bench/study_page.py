@@ -134,7 +134,7 @@ def recipe_table(cells, recipes, epochs, seeds, command, few=False):
     rows = {name: by_seed for name, by_seed in rows.items() if not few or name in FEW}
     plain = settings_of(recipes["dense"], epochs=epochs, seed=1)
     yield (f"`{command}`: LeNet-5 on Fashion-MNIST, {epochs} epoch{'s' * (epochs != 1)} ({epochs * steps_per_epoch(plain)} steps), "
-           f"{seeds} seeds, {sum(map(len, rows.values()))} of {seeds * len(rows)} runs made.")  # fmt: skip
+           f"{seeds} seed{'s' if seeds > 1 else ''}, {sum(map(len, rows.values()))} of {seeds * len(rows)} runs made.")  # fmt: skip
     yield ""
     yield from table(HEAD[:wide], ([name, *columns(recipes[name], by_seed, baselines[bool(recipes[name]["mixer"])])][:wide]
                                    for name, by_seed in rows.items() if by_seed))  # fmt: skip

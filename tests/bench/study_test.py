@@ -235,7 +235,7 @@ class Tables(unittest.TestCase):
         for recipe in (DENSE, *others.values()):
             self.add(recipe, 1, 0.86)
         lines = list(page.recipe_table(self.cells, {**KNOWN, **others}, 1, 1, "the command", few=True))
-        self.assertIn("1 seeds, 2 of 3 runs made.", lines[0])
+        self.assertIn("1 seed, 2 of 3 runs made.", lines[0])
         self.assertEqual(lines[2], "| recipe | accuracy, % | seeds | points | ratio | traffic |")
         self.assertEqual([line.split(" | ")[0] for line in lines[4:6]], ["| dense", "| topk-natural"])
         self.assertEqual(lines[6:], ["", "Not run: dpsgd."])

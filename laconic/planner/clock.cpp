@@ -23,8 +23,9 @@ class Clock {
     vote_ = {.messages = others, .out = bytes, .in = bytes, .most_out = bytes, .most_in = bytes};
     for (const TimedUnit& unit : units) {
       flights_.push_back({&unit});
-      backward_ = std::max(backward_, unit.ready);
+      computed_ = std::max(computed_, unit.ready);
     }
+    backward_ = computed_;
   }
 
   StepTimes run() {
@@ -74,7 +75,10 @@ class Clock {
     backward_ += delay;
     late_ += delay;
   }
-  double ready(const Flight& flight) const { return flight.unit->ready + late_; }
+  // Of the worker that comes last: with fewer cores than workers it computes when others have.
+  double ready(const Flight& flight) const {
+    return computed_ - (computed_ - flight.unit->ready) * shares_.one + late_;
+  }
 
   // What messages of these bytes take of the link's two directions, and when all are there.
   double start(const ForeseenLeg& leg) {
@@ -165,7 +169,8 @@ class Clock {
   std::vector<Flight> flights_;
   double now_ = 0, busy_ = 0, out_free_ = 0, in_free_ = 0, out_taken_ = 0, in_taken_ = 0;
   double vote_done_ = 0;
-  double backward_ = 0, late_ = 0;  // when the backward pass ends, and how much of that is delay
+  // When the backward pass ends while nothing disturbs it, when it does, and how much is delay.
+  double computed_ = 0, backward_ = 0, late_ = 0;
 };
 
 }  // namespace

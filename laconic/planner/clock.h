@@ -40,7 +40,8 @@ struct StepTimes {
 
 // All ranks are alike: they start a leg at the same time. Units are in the order in which they
 // become ready while nothing disturbs the backward pass. With shares below 1 the engine disturbs
-// it: what it works comes on top.
+// it: what it works comes on top. Workers that have less than a core each take turns, and the step
+// is that of the last: its pass takes as long as with a core of its own, and ends when all have.
 StepTimes time_step(std::span<const TimedUnit> units, const Link& link, const Rates& rates,
                     int ranks, bool framed, const Shares& shares = {});
 

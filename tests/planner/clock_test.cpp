@@ -121,6 +121,15 @@ TEST(Clock, AddsKernelsToABackwardPassOnTheSameCores) {
               1e-9);
 }
 
+// With a core of its own a worker's message hides behind the rest of the pass. Of four that take
+// turns on two cores the last begins when the first two are done, and computes twice as fast.
+TEST(Clock, TheLastOfThoseThatTakeTurnsIsLate) {
+  const std::vector<TimedUnit> units = {{.ready = 0.25, .unit = {{leg_of(700)}}}, {.ready = 1}};
+  EXPECT_NEAR(time_step(units, kLink, {}, 2, true).seconds, 1 + vote_seconds(2), 1e-9);
+  const StepTimes late = time_step(units, kLink, {}, 2, true, shares_of(4, 2));
+  EXPECT_NEAR(late.seconds, 0.625 + 0.7 + 0.01 + vote_seconds(2), 1e-9);
+}
+
 // Where the link is what a step waits for, processors have time.
 TEST(Clock, SharesCoresWithoutHarmWhereTheLinkIsSlow) {
   const std::vector<TimedUnit> units = {{.ready = 0.5, .entries = 100, .unit = {{leg_of(5000)}}}};

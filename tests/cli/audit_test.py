@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_case import CliTest
 
 
 class Audit(CliTest):

@@ -4,7 +4,7 @@ in $LACONIC."""
 import json
 import unittest
 
-from cli_test import CliTest
+from cli_case import CliTest
 
 QUICK = ["--repeats", 1]
 

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from cli_test import CliTest
+from cli_case import CliTest
 
 
 class Consensus(CliTest):

@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_case import CliTest
 
 # Worked by hand: layers (8, 4) and (1, 0.5), |x|^2 = 81.25.
 SMALL = {"a": np.array([8, 4], "float32"), "b": np.array([1, 0.5], "float32")}

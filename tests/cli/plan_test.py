@@ -5,7 +5,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_case import CliTest
 
 
 class Plan(CliTest):

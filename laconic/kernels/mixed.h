@@ -60,6 +60,7 @@ struct Mixed {
   Mixed again(const float* mixed) const {
     return {count, mixed, mixed, 1, 0, c, left, streams, mixed + count, mixed + count};
   }
+  bool is_mixed() const { return fresh == kept && a == 1 && b == 0; }
   // Entries from..from + size of it, `from` a multiple of 4.
   Mixed part(std::size_t from, std::size_t size) const {
     Mixed some{size, fresh + from, kept + from, a, b, c, left + from, streams};

@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/rounding-inl.h"
 
 #ifndef LACONIC_KERNELS_ROTATION_ONCE
@@ -240,17 +241,31 @@ void add_turned_run(const std::int16_t* z, std::size_t count, std::uint32_t firs
   }
 }
 
-void decode_turned_run(const std::int16_t* z, std::size_t count, const std::uint8_t* turns,
-                       float scale, float* decoded) {
+// What is left of x; `count` is that of whole vectors.
+template <class Left>
+HWY_INLINE void leave_turned(const std::int16_t* z, const std::uint8_t* turns, float scale,
+                             const float* x, std::size_t count, float c, float* left) {
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
   const Scaled scaled(scale);
+  const Values by = set(c);
+  Left to(left);
   for (std::size_t i = 0; i < count; i += lanes) {
     std::uint8_t bits[8] = {static_cast<std::uint8_t>(turns[i / 8] >> i % 8)};
     if (lanes > 8) bits[1] = turns[i / 8 + 1];
-    const Values value = scaled.of(z + i);
-    hn::StoreU(hn::IfThenElse(hn::LoadMaskBits(d, bits), hn::Neg(value), value), d, decoded + i);
+    const Values value = scaled.of(z + i), entry = hn::LoadU(d, x + i);
+    const auto turned = hn::LoadMaskBits(d, bits);
+    const Values rest = hn::IfThenElse(turned, hn::Add(entry, value), hn::Sub(entry, value));
+    to.put(i, hn::Mul(by, rest));
   }
+  to.end(count);
+}
+void leave_turned_run(const std::int16_t* z, const std::uint8_t* turns, float scale, const float* x,
+                      std::size_t count, float c, bool streams, float* left) {
+  if (streams)
+    leave_turned<Streamed>(z, turns, scale, x, count, c, left);
+  else
+    leave_turned<Cached>(z, turns, scale, x, count, c, left);
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE
@@ -263,7 +278,7 @@ namespace {
 HWY_EXPORT(rotate_run);
 HWY_EXPORT(spread_bits_run);
 HWY_EXPORT(add_turned_run);
-HWY_EXPORT(decode_turned_run);
+HWY_EXPORT(leave_turned_run);
 
 // What a block is multiplied by where its sums could leave the range of floats.
 constexpr float kSmaller = 0x1p-13F;
@@ -319,18 +334,20 @@ float rotate(std::span<const float> x, Key key, std::uint64_t first, std::span<f
   return kSmaller;
 }
 
-void decode_rotated(const std::uint8_t* bits, std::size_t size, float scale,
-                    const std::uint8_t* turns, std::span<float> decoded) {
+void leave_rotated(const std::uint8_t* bits, std::size_t size, float scale,
+                   const std::uint8_t* turns, std::span<const float> x, float c, bool streams,
+                   float* left) {
   std::int16_t z[kBlock];
   spread_bits(bits, {z, size});
   in_groups(
-      decoded.size(),
-      [&](std::size_t, std::size_t count, const std::int16_t* z, const std::uint8_t* turns,
-          float* to) {
-        HWY_DYNAMIC_DISPATCH(decode_turned_run)
-        (z, count, turns, scale, to);
+      x.size(),
+      [&](std::size_t from, std::size_t count, const std::int16_t* z, const std::uint8_t* turns,
+          const float* entries, float* to) {
+        const bool whole = from + count <= x.size();
+        HWY_DYNAMIC_DISPATCH(leave_turned_run)
+        (z, turns, scale, entries, count, c, streams && whole, to);
       },
-      In<std::int16_t>{z}, In<Bit>{turns}, Out<float>{decoded.data()});
+      In<std::int16_t>{z}, In<Bit>{turns}, In<float>{x.data()}, Out<float>{left});
 }
 
 void add_rotated(const std::uint8_t* bits, std::size_t size, float scale, Key key,

@@ -17,12 +17,14 @@ namespace laconic::kernels {
 float rotate(std::span<const float> x, Key key, std::uint64_t first, std::span<float> z,
              std::uint8_t* turns);
 
-// decoded[i] = entry i of S H z * scale, within the range of floats, for the +-1 that `size` bits
-// of z stand for, of which 1 is -1; up to `size` entries.
-void decode_rotated(const std::uint8_t* bits, std::size_t size, float scale,
-                    const std::uint8_t* turns, std::span<float> decoded);
+// left[i] = c * (x[i] - value), for up to `size` entries, where value is entry i of S H z * scale,
+// within the range of floats, for the +-1 that `size` bits of z stand for, of which 1 is -1. If it
+// streams, as in kernels/mixed.h.
+void leave_rotated(const std::uint8_t* bits, std::size_t size, float scale,
+                   const std::uint8_t* turns, std::span<const float> x, float c, bool streams,
+                   float* left);
 
-// y[i] += weight * what decode_rotated would make of it.
+// y[i] += weight * that value.
 void add_rotated(const std::uint8_t* bits, std::size_t size, float scale, Key key,
                  std::uint64_t first, float weight, std::span<float> y);
 

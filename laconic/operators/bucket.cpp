@@ -113,23 +113,19 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
   }
 
   // Bucket by bucket, mixed anew for each of its two passes: that takes less than to keep what was
-  // mixed in the first-level cache beside two arrays.
+  // mixed in the first-level cache beside two arrays. Small ones cost more each than in bytes, and
+  // are mixed and left together.
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
-    // What is left of smaller ones is gathered first: each would end within a line.
-    constexpr std::size_t kStreamedAlone = 512;
+    constexpr std::size_t kLeftAlone = 512;
+    if (size_ < kLeftAlone) return Bucketed::encode_mixed(block, from, planes, keys);
     const SweepQuantiser& inner = *inner_->sweeping();
-    float left[kBlock];
-    kernels::Mixed mixed = block;
-    const bool gathers = block.streams && size_ < kStreamedAlone;
-    if (gathers) mixed.left = left, mixed.streams = false;
     bool finite = true;
     in_buckets(from, block.count, planes,
                [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
-                 const kernels::Mixed some = mixed.part(begin - from, count);
-                 finite = finite && inner.encode_few_mixed(some, part, keys.at(keys.first + begin));
+                 finite = finite && inner.encode_few_mixed(block.part(begin - from, count), part,
+                                                           keys.at(keys.first + begin));
                });
-    if (gathers) kernels::stream_on(left, block.count, block.left);
     return finite;
   }
 };

@@ -76,10 +76,14 @@ class Mixing : public Sweeps {
   void done(std::size_t from, std::span<const float> x) const override {
     if (source_.left.empty()) return;
     float buffer[kBlock];
-    const std::span entries(scale_ == 1 ? x.data() : whole(from, x.size(), buffer), x.size());
-    if (kept_)
-      return leave_of(quantiser_, planes_, from, source_.c, entries, false,
-                      source_.left.array() + from);
+    const std::span<const float> entries(scale_ == 1 ? x.data() : whole(from, x.size(), buffer),
+                                         x.size());
+    if (kept_) {
+      const std::span left(source_.left.array() + from, x.size());
+      quantiser_.add(planes_, from, -1, left);
+      if (source_.c != 1) kernels::scale(source_.c, left.data(), left);
+      return;
+    }
     leave_block(source_.left, from, x.size(), [&](float* to, bool streams) {
       leave_of(quantiser_, planes_, from, source_.c, entries, streams, to);
     });

@@ -51,13 +51,13 @@ class Rotated : public CodedBlocks {
   }
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
-    float x[kBlock], decoded[kBlock];
+    float x[kBlock];
     std::uint8_t turns[kBlock / 8];
     block.x(x);
     if (!encode_turned({x, block.count}, from, planes, keys, turns)) return false;
-    kernels::decode_rotated(planes[1].data() + from / 8, std::bit_ceil(block.count),
-                            scale_of(planes[0], from / kBlock), turns, {decoded, block.count});
-    kernels::leave(block.c, x, decoded, block.count, block.streams, block.left);
+    kernels::leave_rotated(planes[1].data() + from / 8, std::bit_ceil(block.count),
+                           scale_of(planes[0], from / kBlock), turns, {x, block.count}, block.c,
+                           block.streams, block.left);
     return true;
   }
   void end(const PlaneSpans& planes, Buffer& out) const override {

@@ -2,7 +2,9 @@
 #include "laconic/kernels/rotation.h"
 
 #include <bit>
+#include <memory>
 
+#include "laconic/kernels/stream.h"
 #include "tests/kernels/inputs.h"
 
 namespace laconic::testing {
@@ -12,6 +14,10 @@ const Key kKey = make_keys(3, 1, 4).own;
 const std::vector<std::size_t> kCounts = {1, 2, 3, 7, 32, 63, 64, 65, 500, 1024, 3000, 4096};
 const std::vector<std::uint64_t> kFirsts = {0, (std::uint64_t{1} << 32) - 5,
                                             (std::uint64_t{7} << 32) - 333};
+
+struct alignas(64) Lines {
+  float floats[16];
+};
 
 template <class T>
 void plain_hadamard(std::vector<T>& x) {
@@ -77,20 +83,26 @@ TEST(Rotation, AddingBackEqualsItsPlainTwin) {
           z[i] = drawn[i] < 0 ? -1 : 1;
         }
         plain_hadamard(z);
-        std::vector<float> expected = start, values(count);
+        std::vector<float> expected = start, left(count);
         std::vector<std::uint8_t> turns((z.size() + 7) / 8);
         for (std::size_t i = 0; i < count; ++i) {
           const float value = std::clamp(static_cast<float>(z[i]) * scale, -kMax, kMax);
-          values[i] = turned(first, i) ? -value : value;
-          expected[i] += 0.3F * values[i];
+          const float back = turned(first, i) ? -value : value;
+          expected[i] += 0.3F * back;
+          left[i] = 0.9F * (start[i] - back);
           turns[i / 8] |= static_cast<std::uint8_t>(turned(first, i) << i % 8);
         }
         on_every_cpu([&](const std::string& cpu) {
           std::vector<float> y = start;
           kernels::add_rotated(bits.data(), z.size(), scale, kKey, first, 0.3F, y);
           ASSERT_EQ(y, expected) << cpu << ", " << count;
-          kernels::decode_rotated(bits.data(), z.size(), scale, turns.data(), y);
-          ASSERT_EQ(y, values) << cpu << ", " << count;
+          for (const bool streams : {false, true}) {
+            const auto memory = std::make_unique<Lines[]>(kBlock / 16);
+            kernels::leave_rotated(bits.data(), z.size(), scale, turns.data(), start, 0.9F, streams,
+                                   memory[0].floats);
+            kernels::end_stream();
+            ASSERT_TRUE(std::equal(left.begin(), left.end(), memory[0].floats)) << cpu << count;
+          }
         });
       }
 }

@@ -56,7 +56,10 @@ class Mixing : public Sweeps {
   const float* load(std::size_t from, std::size_t count, float* buffer) const override {
     const float* x = whole(from, count, buffer);
     if (scale_ == 1) return x;
-    if (!kept_ && leaves_array()) kernels::stream_on(x, count, source_.left.array() + from);
+    if (keeping_)
+      leave_block(source_.left, from, count, [&](float* to, bool streams) {
+        streams ? kernels::stream_on(x, count, to) : void(std::copy_n(x, count, to));
+      });
     kernels::scale(scale_, x, {buffer, count});
     return buffer;
   }
@@ -71,7 +74,11 @@ class Mixing : public Sweeps {
     if (!kept_) source_.close(from, block);
   }
   bool keeps() const override { return scale_ == 1 && leaves_array(); }
-  void kept() const override { kept_ = leaves_array(); }
+  void keep() const override { keeping_ = leaves_array(); }
+  void kept() const override {
+    keeping_ = false;
+    kept_ = leaves_array();
+  }
 
   void done(std::size_t from, std::span<const float> x) const override {
     if (source_.left.empty()) return;
@@ -100,7 +107,7 @@ class Mixing : public Sweeps {
   float scale_;
   const Quantiser& quantiser_;
   PlaneViews planes_;
-  mutable bool kept_ = false;  // set between two sweeps
+  mutable bool keeping_ = false, kept_ = false;  // set between two sweeps
 };
 
 // Fills the planes of a source, scaled, and writes what is left of it. Returns false when it holds

@@ -25,9 +25,10 @@ class Sweeps {
   virtual bool mixes_and_leaves() const { return false; }
   virtual void open(std::size_t /*from*/, std::size_t /*count*/, MixedBlock& /*block*/) const {}
   virtual void close(std::size_t /*from*/, const MixedBlock& /*block*/) const {}
-  // Whether a sweep before all others may leave x itself, or `load` does: after `kept`, `open` and
-  // `load` find it there.
+  // Whether a sweep before all others may leave x itself: after `kept`, `open` finds it there. From
+  // `keep` on `load` does so, where it can.
   virtual bool keeps() const { return false; }
+  virtual void keep() const {}
   virtual void kept() const {}
 
   // Calls use(from, x) for every block, on all threads.
@@ -45,6 +46,7 @@ class Sweeps {
   template <class Use, class UseMixed>
   void look_each(Pool& pool, Use use, UseMixed use_mixed) const {
     if (!keeps()) {
+      keep();
       each(pool, use);
       return kept();
     }

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
-#include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/bucketed.h"
 #include "laconic/operators/sweeps.h"

@@ -164,6 +164,13 @@ class Binned : public SweepQuantiser {
     const Bins of(sweeps, some, bits_);
     if (!of.finite()) return false;
     store_means(of, planes);
+    if (!sweeps.mixes_and_leaves()) {
+      sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
+        encode_block(x, from, of, planes);
+        sweeps.done(from, x);
+      });
+      return true;
+    }
     sweeps.encode_each(
         scratch.pool,
         [&](std::size_t from, std::span<const float> x) { encode_block(x, from, of, planes); },

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/bucketed.h"
 #include "laconic/operators/sweeps.h"
@@ -112,19 +113,26 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
   }
 
   // Bucket by bucket, mixed anew for each of its two passes: that takes less than to keep what was
-  // mixed in the first-level cache beside two arrays. Small ones cost more each than in bytes, and
-  // are mixed and left together.
+  // mixed in the first-level cache beside two arrays. The smallest cost more each than in bytes,
+  // and are mixed and left together.
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
-    constexpr std::size_t kLeftAlone = 512;
-    if (size_ < kLeftAlone) return Bucketed::encode_mixed(block, from, planes, keys);
+    constexpr std::size_t kMixedAlone = 128;
+    if (size_ < kMixedAlone) return Bucketed::encode_mixed(block, from, planes, keys);
+    // What is left of smaller ones is gathered first: each would end within a line.
+    constexpr std::size_t kStreamedAlone = 512;
     const SweepQuantiser& inner = *inner_->sweeping();
+    float left[kBlock];
+    kernels::Mixed mixed = block;
+    const bool gathers = block.streams && size_ < kStreamedAlone;
+    if (gathers) mixed.left = left, mixed.streams = false;
     bool finite = true;
     in_buckets(from, block.count, planes,
                [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
-                 finite = finite && inner.encode_few_mixed(block.part(begin - from, count), part,
-                                                           keys.at(keys.first + begin));
+                 const kernels::Mixed some = mixed.part(begin - from, count);
+                 finite = finite && inner.encode_few_mixed(some, part, keys.at(keys.first + begin));
                });
+    if (gathers) kernels::stream_on(left, block.count, block.left);
     return finite;
   }
 };

@@ -308,7 +308,7 @@ class GlobalUnit : public Unit {
     each_block(x.size(), step.scratch.pool, [&](std::size_t from, std::size_t count) {
       float buffer[kBlock];
       const std::span block(x.load(from, count, buffer), count);
-      blocks[from / kBlock] = form_.clip > 0   ? moments_of(block)
+      blocks[from / kBlock] = form_.clip > 0   ? kernels::moments_of(block)
                               : form_.together ? kernels::measure_block(block)
                                                : largest_of(block);
     });

@@ -14,30 +14,51 @@
 #include "laconic/kernels/rounding-inl.h"
 #include "laconic/kernels/sums-inl.h"
 
+#ifndef LACONIC_KERNELS_LOOKS_ONCE
+#define LACONIC_KERNELS_LOOKS_ONCE
+namespace laconic::kernels {
+
+// What clipping needs, in the lanes of sums.
+struct Moments {
+  double squares[kSumLanes] = {}, sums[kSumLanes] = {};
+  std::uint32_t largest = 0;
+
+  Measures all() const {
+    Measures all{.largest = largest};
+    for (const double lane : squares) all.squares += lane;
+    for (const double lane : sums) all.sum += lane;
+    return all;
+  }
+};
+
+}  // namespace laconic::kernels
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 
 // look.add(v, number) for all vectors, the number that among the lanes of a sum.
+template <class Look, class Entries>
+HWY_INLINE void look_at(std::size_t count, Look& look, Entries entries) {
+  constexpr std::size_t lanes = hn::MaxLanes(F32());
+  for (std::size_t i = 0; i < count; i += kSumLanes) {
+    entries.ahead(i);
+    for (std::size_t at = 0; at < kSumLanes; at += lanes) {
+      const Values x = entries.x(i + at);
+      if constexpr (Entries::kLeaves) entries.keep(i + at, x);
+      look.add(x, at / lanes);
+    }
+  }
+  entries.end(count);
+}
 template <class Look>
 HWY_INLINE void look_at(const Mixed& block, Look& look) {
-  constexpr std::size_t lanes = hn::MaxLanes(F32());
-  const auto run = [&](auto entries) LACONIC_INLINED {
-    for (std::size_t i = 0; i < block.count; i += kSumLanes) {
-      entries.ahead(i);
-      for (std::size_t at = 0; at < kSumLanes; at += lanes) {
-        const Values x = entries.x(i + at);
-        entries.keep(i + at, x);
-        look.add(x, at / lanes);
-      }
-    }
-    entries.end(block.count);
-  };
   if (!block.left)
-    run(MixedLanes<Nowhere>(block));
+    look_at(block.count, look, MixedLanes<Nowhere>(block));
   else if (block.streams)
-    run(MixedLanes<Streamed>(block));
+    look_at(block.count, look, MixedLanes<Streamed>(block));
   else
-    run(MixedLanes<Cached>(block));
+    look_at(block.count, look, MixedLanes<Cached>(block));
 }
 
 HWY_INLINE Word magnitude_of(Values x) {
@@ -132,6 +153,34 @@ void add_magnitudes_mixed(const Mixed& block, double* lanes) {
   look.sums.store(lanes);
 }
 
+// All that clipping needs, in one sweep.
+struct Clip {
+  Word largest;
+  DoubleSums squares, sums;
+  HWY_INLINE explicit Clip(const Moments& lanes)
+      : largest(hn::Zero(U32())), squares(lanes.squares), sums(lanes.sums) {}
+  HWY_INLINE void add(Values x, std::size_t number) {
+    largest = hn::Max(largest, magnitude_of(x));
+    squares.add(x, number, [](auto v) LACONIC_INLINED { return hn::Mul(v, v); });
+    sums.add(x, number, [](auto v) LACONIC_INLINED { return v; });
+  }
+  HWY_INLINE void store(Moments& lanes) const {
+    lanes.largest = std::max(lanes.largest, hn::GetLane(hn::MaxOfLanes(U32(), largest)));
+    squares.store(lanes.squares);
+    sums.store(lanes.sums);
+  }
+};
+void add_moments(const float* x, std::size_t count, Moments& lanes) {
+  Clip look(lanes);
+  look_at(count, look, PlainLanes(x));
+  look.store(lanes);
+}
+void add_moments_mixed(const Mixed& block, Moments& lanes) {
+  Clip look(lanes);
+  look_at(block, look);
+  look.store(lanes);
+}
+
 }  // namespace laconic::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -143,6 +192,8 @@ HWY_EXPORT(largest_mixed);
 HWY_EXPORT(range_mixed);
 HWY_EXPORT(add_squares_mixed);
 HWY_EXPORT(add_magnitudes_mixed);
+HWY_EXPORT(add_moments);
+HWY_EXPORT(add_moments_mixed);
 
 // Calls run(some) for groups of a block, the last one padded with zeros. What in_mixed_groups needs
 // for `left` is there even where nothing is kept.
@@ -208,6 +259,25 @@ double sum_of_magnitudes(const Mixed& block) {
   return sum_of(block, [](const Mixed& some, double* lanes) {
     HWY_DYNAMIC_DISPATCH(add_magnitudes_mixed)(some, lanes);
   });
+}
+
+Measures moments_of(std::span<const float> x) {
+  Moments lanes;
+  in_groups(
+      x.size(),
+      [&](std::size_t, std::size_t count, const float* x) {
+        HWY_DYNAMIC_DISPATCH(add_moments)(x, count, lanes);
+      },
+      In<float>{x.data()});
+  return lanes.all();
+}
+
+Measures moments_of(const Mixed& block) {
+  Moments lanes;
+  in_kept_groups(block, [&](const Mixed& some) {
+    HWY_DYNAMIC_DISPATCH(add_moments_mixed)(some, lanes);
+  });
+  return lanes.all();
 }
 
 }  // namespace laconic::kernels

@@ -4,6 +4,7 @@
 
 #include "laconic/kernels/codes.h"
 #include "laconic/kernels/mixed.h"
+#include "laconic/kernels/reduce.h"
 
 namespace laconic::kernels {
 
@@ -13,5 +14,10 @@ std::uint32_t largest_magnitude(const Mixed& block);
 Range range_of(const Mixed& block);
 double sum_of_squares(const Mixed& block);
 double sum_of_magnitudes(const Mixed& block);
+
+// The largest magnitude, and the sums of x[i] and x[i]^2 in the same lanes, in one sweep over at
+// most 4096 entries.
+Measures moments_of(std::span<const float> x);
+Measures moments_of(const Mixed& block);
 
 }  // namespace laconic::kernels

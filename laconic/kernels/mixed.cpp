@@ -79,7 +79,6 @@ void mix(float a, const float* x, float b, const float* y, std::span<float> out)
 void leave(float c, const float* x, const float* decoded, std::size_t count, bool streams,
            float* left) {
   HWY_DYNAMIC_DISPATCH(leave_run)(c, x, decoded, count, streams, left);
-  if (streams) end_stream();
 }
 
 }  // namespace laconic::kernels

@@ -2,15 +2,18 @@
 // encoded, and what is left written while everything is in registers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
+
+#include "laconic/kernels/stream.h"
 
 namespace laconic::kernels {
 
 // out[i] = a * x[i] + b * y[i], in float in this order; out may be x or y.
 void mix(float a, const float* x, float b, const float* y, std::span<float> out);
 // left[i] = c * (x[i] - decoded[i]); left may be x. If it streams, it is written past the cache
-// (kernels/stream.h): everything is when this returns, as seen by every thread.
+// (kernels/stream.h), and somebody calls end_stream.
 void leave(float c, const float* x, const float* decoded, std::size_t count, bool streams,
            float* left);
 
@@ -29,6 +32,14 @@ struct Mixed {
 
   // x[i] = a * fresh[i] + b * kept[i], in float in this order.
   void x(float* to) const { mix(a, fresh, b, kept, {to, count}); }
+
+  // Writes x, as it came of that, to `left`, to be mixed no more.
+  void keep(const float* x) const {
+    if (streams)
+      stream_on(x, count, left);
+    else
+      std::copy_n(x, count, left);
+  }
 
   // The same block for the first of two passes over it, which leaves nothing, and for the second:
   // while that encodes, the block after it is asked for, because memory that rests meanwhile costs
@@ -49,6 +60,7 @@ struct Mixed {
   Mixed again(const float* mixed) const {
     return {count, mixed, mixed, 1, 0, c, left, streams, mixed + count, mixed + count};
   }
+  bool is_mixed() const { return fresh == kept && a == 1 && b == 0; }
   // Entries from..from + size of it, `from` a multiple of 4.
   Mixed part(std::size_t from, std::size_t size) const {
     Mixed some{size, fresh + from, kept + from, a, b, c, left + from, streams};

@@ -2,16 +2,19 @@
 // through the cache; smaller blocks one entry at a time.
 #include "laconic/kernels/rotation.h"
 
-#include <cmath>
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "laconic/kernels/reduce.h"
+#include "laconic/kernels/stream.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "laconic/kernels/rotation.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/mixed-inl.h"
 #include "laconic/kernels/rounding-inl.h"
 
 #ifndef LACONIC_KERNELS_ROTATION_ONCE
@@ -19,7 +22,7 @@
 namespace laconic::kernels {
 
 // The entries that vector code takes at least: what the first levels do at a time.
-inline constexpr std::size_t kLeastVectors = 64;
+inline constexpr std::size_t kLeastVectors = 128;
 
 // In place; whole numbers of up to kBlock need 16 bits.
 template <class T>
@@ -50,8 +53,9 @@ inline constexpr std::array<OfByte, 256> kOfBytes = [] {
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 
-using F64 = hn::CappedTag<double, 4>;
-using I16 = hn::CappedTag<std::int16_t, 8>;
+// The narrow ones are filled from a table of bytes.
+using EightI16 = hn::CappedTag<std::int16_t, 8>;
+using I16 = hn::CappedTag<std::int16_t, 32>;
 
 template <class V>
 HWY_INLINE void butterfly(V& a, V& b) {
@@ -123,108 +127,145 @@ HWY_INLINE void levels_from(D d, T* z, std::size_t size, std::size_t half) {
   }
 }
 
-// The levels within a vector: a + b and a - b are both sums of v, some of it negated, and of v in
-// another order.
+// The levels within a vector: a + b and a - b are both v times +-1, which is exact, and so may be
+// fused, plus v in another order.
 #if HWY_TARGET == HWY_SCALAR
-HWY_INLINE hn::Vec<F64> levels_within(hn::Vec<F64> v) { return v; }
+HWY_INLINE Values levels_within(Values v) { return v; }
 #else
-HWY_INLINE hn::Vec<F64> levels_within(hn::Vec<F64> v) {
-  const F64 d;
-  v = hn::Add(hn::Reverse2(d, v), hn::OddEven(hn::Neg(v), v));
+class Within {
+ public:
+  HWY_INLINE explicit Within(std::size_t half) {
+    float signs[16];
+    for (std::size_t i = 0; i < 16; ++i) signs[i] = i & half ? -1.0F : 1.0F;
+    signs_ = hn::LoadU(F32(), signs);
+  }
+  HWY_INLINE Values level(Values v, Values other) const { return hn::MulAdd(v, signs_, other); }
+
+ private:
+  Values signs_;
+};
+HWY_INLINE Values levels_within(Values v) {
+  const F32 d;
+  v = Within(1).level(v, hn::Reverse2(d, v));
+  v = Within(2).level(v, hn::Shuffle1032(v));
 #if HWY_MAX_BYTES >= 32
-  v = hn::Add(hn::Reverse2(d, hn::Reverse4(d, v)), hn::ConcatUpperLower(d, hn::Neg(v), v));
+  if constexpr (hn::MaxLanes(F32()) >= 8) v = Within(4).level(v, hn::SwapAdjacentBlocks(v));
+#endif
+#if HWY_MAX_BYTES >= 64
+  if constexpr (hn::MaxLanes(F32()) >= 16) v = Within(8).level(v, hn::ConcatLowerUpper(d, v, v));
 #endif
   return v;
 }
 #endif
-
-// `size` is at least kLeastVectors.
-void rotate_run(const float* x, std::size_t size, double* z) {
-  const F64 d;
-  const hn::Rebind<float, F64> df;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto within = [&](std::size_t i) LACONIC_INLINED {
-    return levels_within(hn::PromoteTo(d, hn::LoadU(df, x + i)));
-  };
-  const auto four = [&](std::size_t i) LACONIC_INLINED {
-    return Quad<F64>(within(i), within(i + lanes), within(i + 2 * lanes), within(i + 3 * lanes));
-  };
-  for (std::size_t i = 0; i < size; i += 8 * lanes) {
-    Quad<F64> low = four(i), high = four(i + 4 * lanes);
-    third_level(low, high);
-    low.store(z + i, lanes);
-    high.store(z + i + 4 * lanes, lanes);
-  }
-  levels_from(d, z, size, 8 * lanes);
-}
-
-// H times +-1, whose first three levels are read off a table.
-void spread_bits_run(const std::uint8_t* bits, std::size_t size, std::int16_t* z) {
-  const I16 d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t i = 0; i < size; i += 64)
-    for (std::size_t lane = 0; lane < 8; lane += lanes) {
-      const auto four = [&](const std::uint8_t* byte) LACONIC_INLINED {
-        const auto of = [&](std::uint8_t some)
-                            LACONIC_INLINED { return hn::LoadU(d, kOfBytes[some].data() + lane); };
-        return Quad<I16>(of(byte[0]), of(byte[1]), of(byte[2]), of(byte[3]));
-      };
-      Quad<I16> low = four(bits + i / 8), high = four(bits + i / 8 + 4);
-      third_level(low, high);
-      low.store(z + i + lane, 8);
-      high.store(z + i + 32 + lane, 8);
-    }
-  levels_from(d, z, size, 64);
-}
 
 // The sign bits of draws.
 HWY_INLINE Word drawn_signs(Hashed& draws) {
   return hn::And(draws.next(), hn::Set(U32(), 0x80000000U));
 }
 
-void turn_run(const float* x, std::size_t count, std::uint32_t first, Key key, float* turned) {
+// `size` is at least kLeastVectors; bit i of `turns` is whether entry i was turned round. Returns
+// the largest magnitude of x, as bits.
+std::uint32_t rotate_run(const float* x, std::size_t size, std::uint32_t first, Key key, float* z,
+                         std::uint8_t* turns) {
+  const F32 d;
+  const std::size_t lanes = hn::Lanes(d);
   Hashed draws(first, key);
-  for (std::size_t i = 0; i < count; i += hn::Lanes(U32()))
-    hn::StoreU(hn::BitCast(F32(), hn::Xor(load_bits(x + i), drawn_signs(draws))), F32(),
-               turned + i);
+  Word largest = hn::Zero(U32());
+  for (std::size_t i = 0; i < size; i += 8 * lanes) {
+    std::uint64_t turned[2] = {};
+    const auto one = [&](std::size_t number) LACONIC_INLINED {
+      const std::size_t at = number * lanes;
+      if (at % 16 == 0) fetch_ahead(x + i + at + kReadAhead);
+      const Word bits = load_bits(x + i + at), sign = drawn_signs(draws);
+      largest = hn::Max(largest, hn::And(bits, hn::Set(U32(), 0x7fffffffU)));
+      std::uint8_t some[8] = {};
+      hn::StoreMaskBits(I32(), hn::Lt(hn::BitCast(I32(), sign), hn::Zero(I32())), some);
+      turned[at / 64] |= std::uint64_t{load<std::uint16_t>(some)} << at % 64;
+      return levels_within(hn::BitCast(d, hn::Xor(bits, sign)));
+    };
+    const Values v0 = one(0), v1 = one(1), v2 = one(2), v3 = one(3);  // as the draws come
+    const Values v4 = one(4), v5 = one(5), v6 = one(6), v7 = one(7);
+    Quad<F32> low(v0, v1, v2, v3), high(v4, v5, v6, v7);
+    third_level(low, high);
+    low.store(z + i, lanes);
+    high.store(z + i + 4 * lanes, lanes);
+    std::memcpy(turns + i / 8, turned, lanes);
+  }
+  levels_from(d, z, size, 8 * lanes);
+  return hn::GetLane(hn::MaxOfLanes(U32(), largest));
 }
+
+// H times +-1, whose first three levels are read off a table.
+void spread_bits_run(const std::uint8_t* bits, std::size_t size, std::int16_t* z) {
+  const EightI16 d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t i = 0; i < size; i += 64)
+    for (std::size_t lane = 0; lane < 8; lane += lanes) {
+      const auto four = [&](const std::uint8_t* byte) LACONIC_INLINED {
+        const auto of = [&](std::uint8_t some)
+                            LACONIC_INLINED { return hn::LoadU(d, kOfBytes[some].data() + lane); };
+        return Quad<EightI16>(of(byte[0]), of(byte[1]), of(byte[2]), of(byte[3]));
+      };
+      Quad<EightI16> low = four(bits + i / 8), high = four(bits + i / 8 + 4);
+      third_level(low, high);
+      low.store(z + i + lane, 8);
+      high.store(z + i + 32 + lane, 8);
+    }
+  levels_from(I16(), z, size, 64);
+}
+
+// Entries of H z * scale, within the range of floats.
+class Scaled {
+ public:
+  HWY_INLINE explicit Scaled(float scale)
+      : by_(set(scale)), most_(set(std::numeric_limits<float>::max())) {}
+  HWY_INLINE Values of(const std::int16_t* z) const {
+    const Ints whole = hn::PromoteTo(I32(), hn::LoadU(hn::Rebind<std::int16_t, I32>(), z));
+    const Values value = hn::Mul(hn::ConvertTo(F32(), whole), by_);
+    return hn::Max(hn::Min(value, most_), hn::Neg(most_));
+  }
+
+ private:
+  Values by_, most_;
+};
 
 void add_turned_run(const std::int16_t* z, std::size_t count, std::uint32_t first, Key key,
                     float scale, float weight, float* y) {
-  const hn::Rebind<std::int16_t, I32> halves;
-  const Values by = set(scale), w = set(weight), most = set(std::numeric_limits<float>::max());
+  const Scaled scaled(scale);
+  const Values w = set(weight);
   Hashed draws(first, key);
   for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
     if (i % 16 == 0) hwy::Prefetch(y + i + kAddAhead);
-    const Ints whole = hn::PromoteTo(I32(), hn::LoadU(halves, z + i));
-    const Values value = hn::Mul(hn::ConvertTo(F32(), whole), by);
-    const Values within = hn::Max(hn::Min(value, most), hn::Neg(most));
-    const Word turned = hn::Xor(hn::BitCast(U32(), within), drawn_signs(draws));
+    const Word turned = hn::Xor(hn::BitCast(U32(), scaled.of(z + i)), drawn_signs(draws));
     add_to(y + i, w, hn::BitCast(F32(), turned));
   }
 }
 
-#if HWY_TARGET == HWY_SCALAR
-HWY_INLINE std::uint8_t negative_byte(const double* z) {
-  unsigned byte = 0;
-  for (unsigned i = 0; i < 8; ++i) byte |= static_cast<unsigned>(z[i] < 0) << i;
-  return static_cast<std::uint8_t>(byte);
-}
-#else
-HWY_INLINE std::uint8_t negative_byte(const double* z) {
-  const F64 d;
-  unsigned byte = 0;
-  for (unsigned i = 0; i < 8; i += static_cast<unsigned>(hn::Lanes(d))) {
-    std::uint8_t some[8] = {};
-    hn::StoreMaskBits(d, hn::Lt(hn::LoadU(d, z + i), hn::Zero(d)), some);
-    byte |= static_cast<unsigned>(some[0]) << i;
+// What is left of x; `count` is that of whole vectors.
+template <class Left>
+HWY_INLINE void leave_turned(const std::int16_t* z, const std::uint8_t* turns, float scale,
+                             const float* x, std::size_t count, float c, float* left) {
+  const F32 d;
+  const std::size_t lanes = hn::Lanes(d);
+  const Scaled scaled(scale);
+  const Values by = set(c);
+  Left to(left);
+  for (std::size_t i = 0; i < count; i += lanes) {
+    std::uint8_t bits[8] = {static_cast<std::uint8_t>(turns[i / 8] >> i % 8)};
+    if (lanes > 8) bits[1] = turns[i / 8 + 1];
+    const Values value = scaled.of(z + i), entry = hn::LoadU(d, x + i);
+    const auto turned = hn::LoadMaskBits(d, bits);
+    const Values rest = hn::IfThenElse(turned, hn::Add(entry, value), hn::Sub(entry, value));
+    to.put(i, hn::Mul(by, rest));
   }
-  return static_cast<std::uint8_t>(byte);
+  to.end(count);
 }
-#endif
-
-void pack_negative_run(const double* z, std::size_t count, std::uint8_t* bits) {
-  for (std::size_t i = 0; i < count; i += 8) bits[i / 8] = negative_byte(z + i);
+void leave_turned_run(const std::int16_t* z, const std::uint8_t* turns, float scale, const float* x,
+                      std::size_t count, float c, bool streams, float* left) {
+  if (streams)
+    leave_turned<Streamed>(z, turns, scale, x, count, c, left);
+  else
+    leave_turned<Cached>(z, turns, scale, x, count, c, left);
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE
@@ -236,76 +277,83 @@ namespace {
 
 HWY_EXPORT(rotate_run);
 HWY_EXPORT(spread_bits_run);
-HWY_EXPORT(turn_run);
 HWY_EXPORT(add_turned_run);
-HWY_EXPORT(pack_negative_run);
+HWY_EXPORT(leave_turned_run);
 
-// Four sums, one beside the other.
-template <class T, class Term>
-Sums sums_of(const std::array<const T*, kSideBySide>& x, std::size_t count, Term term) {
-  double a = 0, b = 0, c = 0, d = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    a += term(x[0][i]);
-    b += term(x[1][i]);
-    c += term(x[2][i]);
-    d += term(x[3][i]);
+// What a block is multiplied by where its sums could leave the range of floats.
+constexpr float kSmaller = 0x1p-13F;
+constexpr std::uint32_t kTooLarge = std::bit_cast<std::uint32_t>(0x1p+115F);
+
+// Blocks of few entries, and those whose positions cross a multiple of 2^32: entry by entry.
+std::uint32_t rotate_each(std::span<const float> x, Key key, std::uint64_t first,
+                          std::span<float> z, std::uint8_t* turns) {
+  std::fill_n(turns, (z.size() + 7) / 8, std::uint8_t{0});
+  std::ranges::fill(z, 0.0F);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const bool turned = key.bits32(first + i) >> 31 != 0;
+    z[i] = turned ? -x[i] : x[i];
+    turns[i / 8] |= static_cast<std::uint8_t>(unsigned{turned} << i % 8);
   }
-  return {a, b, c, d};
+  hadamard(z);
+  return largest_magnitude(x);
+}
+
+std::uint32_t rotate_some(std::span<const float> x, Key key, std::uint64_t first,
+                          std::span<float> z, std::uint8_t* turns) {
+  if (z.size() < kLeastVectors || (first + z.size() - 1) >> 32 != first >> 32)
+    return rotate_each(x, key, first, z, turns);
+  float padded[kBlock];
+  const float* from = x.data();
+  if (x.size() < z.size()) {
+    std::ranges::copy(x, padded);
+    std::fill(padded + x.size(), padded + z.size(), 0.0F);
+    from = padded;
+  }
+  return HWY_DYNAMIC_DISPATCH(rotate_run)(from, z.size(), static_cast<std::uint32_t>(first),
+                                          key.fork(first >> 32), z.data(), turns);
+}
+
+// H times the +-1 that these bits stand for.
+void spread_bits(const std::uint8_t* bits, std::span<std::int16_t> z) {
+  if (z.size() >= kLeastVectors)
+    return HWY_DYNAMIC_DISPATCH(spread_bits_run)(bits, z.size(), z.data());
+  for (std::size_t i = 0; i < z.size(); ++i) z[i] = bits[i / 8] >> i % 8 & 1 ? -1 : 1;
+  hadamard(z);
 }
 
 }  // namespace
 
-bool rotate(std::span<const float> x, Key key, std::uint64_t first, std::span<double> z) {
-  if (!all_finite(x)) return false;
-  float turned[kBlock];
-  std::fill(turned + x.size(), turned + z.size(), 0.0F);
-  in_draws(x.size(), Draws(key), first,
-           [&](std::size_t from, std::size_t part, std::uint32_t low, const Draws& draws) {
-             in_groups(
-                 part,
-                 [&](std::size_t skip, std::size_t count, const float* x, float* to) {
-                   HWY_DYNAMIC_DISPATCH(turn_run)
-                   (x, count, static_cast<std::uint32_t>(low + skip), draws.own(), to);
-                 },
-                 In<float>{x.data() + from}, Out<float>{turned + from});
-           });
-  if (z.size() >= kLeastVectors) {
-    HWY_DYNAMIC_DISPATCH(rotate_run)(turned, z.size(), z.data());
-  } else {
-    std::copy_n(turned, z.size(), z.begin());
-    hadamard(z);
-  }
-  return true;
+float rotate(std::span<const float> x, Key key, std::uint64_t first, std::span<float> z,
+             std::uint8_t* turns) {
+  const std::uint32_t largest = rotate_some(x, key, first, z, turns);
+  if (largest >= kInfinity) return 0;
+  if (largest < kTooLarge) return 1;
+  float smaller[kBlock];
+  for (std::size_t i = 0; i < x.size(); ++i) smaller[i] = kSmaller * x[i];
+  rotate_some({smaller, x.size()}, key, first, z, turns);
+  return kSmaller;
 }
 
-void pack_negative(std::span<const double> z, std::uint8_t* bits) {
+void leave_rotated(const std::uint8_t* bits, std::size_t size, float scale,
+                   const std::uint8_t* turns, std::span<const float> x, float c, bool streams,
+                   float* left) {
+  std::int16_t z[kBlock];
+  spread_bits(bits, {z, size});
   in_groups(
-      z.size(),
-      [&](std::size_t, std::size_t count, const double* z, std::uint8_t* bits) {
-        HWY_DYNAMIC_DISPATCH(pack_negative_run)(z, count, bits);
+      x.size(),
+      [&](std::size_t from, std::size_t count, const std::int16_t* z, const std::uint8_t* turns,
+          const float* entries, float* to) {
+        const bool whole = from + count <= x.size();
+        HWY_DYNAMIC_DISPATCH(leave_turned_run)
+        (z, turns, scale, entries, count, c, streams && whole, to);
       },
-      In<double>{z.data()}, Out<Bit>{bits});
-}
-
-Sums sums_of_magnitudes(const SidesOfDoubles& x, std::size_t count) {
-  return sums_of(x, count, [](double value) { return std::abs(value); });
-}
-Sums sums_of_squares(const SidesOfFloats& x, std::size_t count) {
-  return sums_of(x, count, [](float value) {
-    const auto wide = static_cast<double>(value);
-    return wide * wide;
-  });
+      In<std::int16_t>{z}, In<Bit>{turns}, In<float>{x.data()}, Out<float>{left});
 }
 
 void add_rotated(const std::uint8_t* bits, std::size_t size, float scale, Key key,
                  std::uint64_t first, float weight, std::span<float> y) {
   std::int16_t z[kBlock];
-  if (size >= kLeastVectors) {
-    HWY_DYNAMIC_DISPATCH(spread_bits_run)(bits, size, z);
-  } else {
-    for (std::size_t i = 0; i < size; ++i) z[i] = bits[i / 8] >> i % 8 & 1 ? -1 : 1;
-    hadamard(std::span(z, size));
-  }
+  spread_bits(bits, {z, size});
   in_draws(y.size(), Draws(key), first,
            [&](std::size_t from, std::size_t part, std::uint32_t low, const Draws& draws) {
              in_groups(

@@ -2,7 +2,6 @@
 // what came of it. Entry i is turned round where the topmost of key.bits32(first + i) is set.
 #pragma once
 
-#include <array>
 #include <span>
 
 #include "laconic/base/bytes.h"
@@ -12,25 +11,20 @@
 namespace laconic::kernels {
 
 // z = H S x, with x filled up with zeros to the power of two that z is long, kBlock at most: sums
-// and differences of neighbours, then of neighbours two apart and so on, in double. Returns false
-// when x holds NaN or Inf.
-bool rotate(std::span<const float> x, Key key, std::uint64_t first, std::span<double> z);
+// and differences of neighbours, then of neighbours two apart and so on, in float. Bit i of `turns`
+// is whether entry i was turned round. Returns what z is multiplied by: 1, or 2^-13 for all of a
+// block with an entry of 2^115 or beyond; 0 when x holds NaN or Inf.
+float rotate(std::span<const float> x, Key key, std::uint64_t first, std::span<float> z,
+             std::uint8_t* turns);
 
-// Bit i is whether z[i] is below 0; what remains of the last byte is 0.
-void pack_negative(std::span<const double> z, std::uint8_t* bits);
+// left[i] = c * (x[i] - value), for up to `size` entries, where value is entry i of S H z * scale,
+// within the range of floats, for the +-1 that `size` bits of z stand for, of which 1 is -1. If it
+// streams, as in kernels/mixed.h.
+void leave_rotated(const std::uint8_t* bits, std::size_t size, float scale,
+                   const std::uint8_t* turns, std::span<const float> x, float c, bool streams,
+                   float* left);
 
-// Sums of one to four arrays as long as each other.
-inline constexpr std::size_t kSideBySide = 4;
-using SidesOfDoubles = std::array<const double*, kSideBySide>;
-using SidesOfFloats = std::array<const float*, kSideBySide>;
-using Sums = std::array<double, kSideBySide>;
-// Each sum in the order of its entries, in double. An addition waits for the one before, so four
-// arrays take the time of one.
-Sums sums_of_magnitudes(const SidesOfDoubles& x, std::size_t count);
-Sums sums_of_squares(const SidesOfFloats& x, std::size_t count);
-
-// y[i] += weight * entry i of S H z * scale, within the range of floats, for the +-1 that `size`
-// bits of z stand for, of which 1 is -1; y has up to `size` entries.
+// y[i] += weight * that value.
 void add_rotated(const std::uint8_t* bits, std::size_t size, float scale, Key key,
                  std::uint64_t first, float weight, std::span<float> y);
 

@@ -36,8 +36,12 @@ HWY_EXPORT(stream_run);
 
 }  // namespace
 
-void stream(const float* from, std::size_t count, float* to) {
+void stream_on(const float* from, std::size_t count, float* to) {
   HWY_DYNAMIC_DISPATCH(stream_run)(from, count, to);
+}
+
+void stream(const float* from, std::size_t count, float* to) {
+  stream_on(from, count, to);
   end_stream();
 }
 

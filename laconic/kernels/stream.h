@@ -12,6 +12,10 @@ inline constexpr std::size_t kStreamed = std::size_t{1} << 18;
 // to[i] = from[i]. Everything is written when it returns, as seen by every thread.
 void stream(const float* from, std::size_t count, float* to);
 
+// The same of which the last is seen after end_stream: to wait for it after each of many small
+// arrays would take an eighth of a memcpy.
+void stream_on(const float* from, std::size_t count, float* to);
+
 // After this, what this thread has written past the cache is seen by every thread.
 void end_stream();
 

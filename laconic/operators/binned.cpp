@@ -22,11 +22,13 @@
 #include "laconic/kernels/reduce.h"
 #include "laconic/operators/codes.h"
 #include "laconic/operators/norms.h"
+#include "laconic/operators/sweeps.h"
 
 namespace laconic {
 namespace {
 
 constexpr unsigned kMostBits = kernels::kMostBinBits;
+constexpr std::size_t kFitted = 16384;  // entries that edges are fitted to, up to twice as many
 constexpr int kRounds = 4;  // LeNet-5's largest 5 %: 0.132 lost with none, 0.101, 0.099 with 6
 
 // A tree of cuts. Node 2 holds the entries from zero on, node 3 those below; node i is cut at its
@@ -34,26 +36,26 @@ constexpr int kRounds = 4;  // LeNet-5's largest 5 %: 0.132 lost with none, 0.10
 // Sums are in double in the order of the entries: the same on every machine.
 class Bins {
  public:
-  Bins(std::span<const float> x, unsigned bits)
-      : x_(x), bits_(bits), stride_(std::max<std::size_t>(1, x.size() / kFitted)) {
-    measure(1, stride_);
+  // All entries, and those that the edges are fitted to.
+  Bins(const Sweeps& all, std::span<const float> some, unsigned bits) : some_(some), bits_(bits) {
+    measure(1);
     for (unsigned depth = 2; depth <= bits; ++depth) {
       const std::size_t first = std::size_t{1} << (depth - 1);
       std::copy_n(&mean_[first], first, &edge_[first]);
       for (int round = 0; round < kRounds; ++round) {
-        measure(depth, stride_);
+        measure(depth);
         // Equal entries leave one half empty, and it does not matter where their edge is.
         for (std::size_t i = first; i < 2 * first; ++i)
           edge_[i] = (mean_[2 * i] + mean_[2 * i + 1]) / 2;
       }
-      if (depth < bits) measure(depth, stride_);
+      if (depth < bits) measure(depth);
     }
     constexpr double kAll = std::numeric_limits<double>::infinity();
     cuts_.bits = bits;
     put_cuts(2, 0, kAll, cuts_.above);
     float* const end = put_cuts(3, 0, kAll, cuts_.below);
     for (float* cut = cuts_.below; cut < end; ++cut) *cut = -*cut;
-    finite_ = measure_all();
+    finite_ = measure_all(all);
   }
 
   bool finite() const { return finite_; }
@@ -75,12 +77,12 @@ class Bins {
     return i;
   }
 
-  // The mean magnitude in every node of this depth, of every so many entries.
-  void measure(unsigned depth, std::size_t stride) {
+  // The mean magnitude in every node of this depth.
+  void measure(unsigned depth) {
     Nodes sum{}, count{};
-    for (std::size_t j = 0; j < x_.size(); j += stride) {
-      const std::size_t i = node(x_[j], depth);
-      sum[i] += std::abs(static_cast<double>(x_[j]));
+    for (const float value : some_) {
+      const std::size_t i = node(value, depth);
+      sum[i] += std::abs(static_cast<double>(value));
       ++count[i];
     }
     for (std::size_t i = 1U << depth; i < 2U << depth; ++i)
@@ -102,47 +104,51 @@ class Bins {
   // As measure for all entries and bins. Magnitudes of each bin are put aside, then the sums of
   // four bins go on side by side: one that has fewer adds zeros, which changes nothing. Returns
   // false when there is NaN or Inf.
-  bool measure_all() {
-    constexpr std::size_t kSums = 4;
+  bool measure_all(const Sweeps& all) {
     const std::size_t number = std::size_t{1} << bits_;
     double sums[kernels::kMostBins] = {};
     std::size_t counts[kernels::kMostBins] = {};
     std::uint32_t largest = 0;
     kernels::Binned aside;
-    for (std::size_t from = 0; from < x_.size(); from += kernels::kBinPiece) {
-      const auto some = x_.subspan(from, std::min(kernels::kBinPiece, x_.size() - from));
-      largest = std::max(largest, kernels::part_in_bins(some, cuts_, aside));
-      for (std::size_t first = 0; first < number; first += kSums) {
-        const std::uint32_t* sizes = aside.sizes + first;
-        const std::uint32_t longest = *std::max_element(sizes, sizes + kSums);
-        for (std::size_t b = 0; b < kSums; ++b)
-          std::fill(aside.magnitudes[first + b] + sizes[b], aside.magnitudes[first + b] + longest,
-                    0.0F);
-        double sum[kSums];
-        std::copy_n(sums + first, kSums, sum);
-        for (std::uint32_t i = 0; i < longest; ++i)
-          for (std::size_t b = 0; b < kSums; ++b)
-            sum[b] += static_cast<double>(aside.magnitudes[first + b][i]);
-        std::copy_n(sum, kSums, sums + first);
+    all.look_in_order([&](std::size_t, std::span<const float> x) {
+      for (std::size_t from = 0; from < x.size(); from += kernels::kBinPiece) {
+        const auto some = x.subspan(from, std::min(kernels::kBinPiece, x.size() - from));
+        largest = std::max(largest, kernels::part_in_bins(some, cuts_, aside));
+        add_up(aside, sums);
+        for (std::size_t b = 0; b < number; ++b) counts[b] += aside.sizes[b];
       }
-      for (std::size_t b = 0; b < number; ++b) counts[b] += aside.sizes[b];
-    }
+    });
     for (std::size_t b = 0; b < number; ++b)
       mean_[number + b] = counts[b] > 0 ? sums[b] / static_cast<double>(counts[b]) : 0;
     return largest < kernels::kInfinity;
   }
 
-  static constexpr std::size_t kFitted = 16384;  // entries, up to twice as many
+  // Four sums side by side.
+  void add_up(kernels::Binned& aside, double* sums) const {
+    constexpr std::size_t kSums = 4;
+    for (std::size_t first = 0; first < std::size_t{1} << bits_; first += kSums) {
+      const std::uint32_t* sizes = aside.sizes + first;
+      const std::uint32_t longest = *std::max_element(sizes, sizes + kSums);
+      for (std::size_t b = 0; b < kSums; ++b)
+        std::fill(aside.magnitudes[first + b] + sizes[b], aside.magnitudes[first + b] + longest,
+                  0.0F);
+      double sum[kSums];
+      std::copy_n(sums + first, kSums, sum);
+      for (std::uint32_t i = 0; i < longest; ++i)
+        for (std::size_t b = 0; b < kSums; ++b)
+          sum[b] += static_cast<double>(aside.magnitudes[first + b][i]);
+      std::copy_n(sum, kSums, sums + first);
+    }
+  }
 
-  std::span<const float> x_;
+  std::span<const float> some_;
   unsigned bits_;
-  std::size_t stride_;  // a fit looks at every so many entries
   Nodes mean_{}, edge_{};
   kernels::BinCuts cuts_;
   bool finite_ = true;
 };
 
-class Binned : public Quantiser {
+class Binned : public SweepQuantiser {
  public:
   explicit Binned(unsigned bits) : bits_(bits) {}
 
@@ -150,17 +156,38 @@ class Binned : public Quantiser {
     return {{.width = 32, .count = count > 0 ? bins() : 0}, {.width = bits_, .count = count}};
   }
 
-  bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
-              StageScratch& scratch) const override {
-    if (x.empty()) return true;
-    const Bins of(x, bits_);
+  bool encode_swept(const Sweeps& sweeps, const PlaneSpans& planes, const Keys&,
+                    StageScratch& scratch) const override {
+    const std::size_t stride = std::max<std::size_t>(1, sweeps.size() / kFitted);
+    const auto some = scratch.sample.reset((sweeps.size() + stride - 1) / stride);
+    for (std::size_t i = 0; i < some.size(); ++i) some[i] = *sweeps.load(i * stride, 1, &some[i]);
+    const Bins of(sweeps, some, bits_);
     if (!of.finite()) return false;
-    for (std::size_t b = 0; b < bins(); ++b)
-      store(planes[0].data() + b * sizeof(float), of.value(b));
-    pack_codes(x.size(), bits_, planes[1], scratch,
-               [&](std::size_t from, std::size_t part, std::uint8_t* to) {
-                 kernels::to_bins(x.subspan(from, part), of.cuts(), to);
-               });
+    store_means(of, planes);
+    if (!sweeps.mixes_and_leaves()) {
+      sweeps.each(scratch.pool, [&](std::size_t from, std::span<const float> x) {
+        encode_block(x, from, of, planes);
+        sweeps.done(from, x);
+      });
+      return true;
+    }
+    sweeps.encode_each(
+        scratch.pool,
+        [&](std::size_t from, std::span<const float> x) { encode_block(x, from, of, planes); },
+        [&](std::size_t from, const kernels::Mixed& block) {
+          encode_then_leave(*this, block, from, planes, [&](std::span<const float> x) {
+            encode_block(x, from, of, planes);
+            return true;
+          });
+        });
+    return true;
+  }
+
+  bool encode_few(std::span<const float> x, const PlaneSpans& planes, const Keys&) const override {
+    const Bins of(Plain(x), x, bits_);
+    if (!of.finite()) return false;
+    store_means(of, planes);
+    encode_block(x, 0, of, planes);
     return true;
   }
 
@@ -189,6 +216,16 @@ class Binned : public Quantiser {
 
  private:
   std::size_t bins() const { return std::size_t{1} << bits_; }
+  void store_means(const Bins& of, const PlaneSpans& planes) const {
+    for (std::size_t b = 0; b < bins(); ++b)
+      store(planes[0].data() + b * sizeof(float), of.value(b));
+  }
+  void encode_block(std::span<const float> x, std::size_t from, const Bins& of,
+                    const PlaneSpans& planes) const {
+    std::uint8_t codes[kBlock];
+    kernels::to_bins(x, of.cuts(), codes);
+    pack_bytes(codes, x.size(), bits_, planes[1].data() + from / 8 * bits_);
+  }
   static float mean(ByteView table, std::size_t bin) {
     return load<float>(table.data() + bin * sizeof(float));
   }

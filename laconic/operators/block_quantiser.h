@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "laconic/kernels/axpy.h"
 #include "laconic/kernels/mixed.h"
 #include "laconic/operators/blocks.h"
 #include "laconic/operators/planes.h"
@@ -26,10 +27,14 @@ inline void leave_of(const Quantiser& quantiser, const PlaneViews& planes, std::
 template <class Encode>
 bool encode_then_leave(const Quantiser& quantiser, const kernels::Mixed& block, std::size_t from,
                        const PlaneSpans& planes, Encode encode) {
-  float x[kBlock];
-  block.x(x);
-  if (!encode(std::span<const float>(x, block.count))) return false;
-  leave_of(quantiser, views(planes), from, block.c, {x, block.count}, block.streams, block.left);
+  float memory[kBlock];
+  const bool in_place = block.is_mixed() && block.fresh == block.left && !block.streams;
+  const std::span x(in_place ? block.left : memory, block.count);
+  if (!in_place) block.x(memory);
+  if (!encode(std::span<const float>(x))) return false;
+  quantiser.add(views(planes), from, -1, x);
+  if (block.c != 1) kernels::scale(block.c, x.data(), x);
+  if (!in_place) block.keep(memory);
   return true;
 }
 

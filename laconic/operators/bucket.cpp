@@ -113,9 +113,12 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
   }
 
   // Bucket by bucket, mixed anew for each of its two passes: that takes less than to keep what was
-  // mixed in the first-level cache beside two arrays.
+  // mixed in the first-level cache beside two arrays. The smallest cost more each than in bytes,
+  // and are mixed and left together.
   bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
                     const Keys& keys) const override {
+    constexpr std::size_t kMixedAlone = 128;
+    if (size_ < kMixedAlone) return Bucketed::encode_mixed(block, from, planes, keys);
     // What is left of smaller ones is gathered first: each would end within a line.
     constexpr std::size_t kStreamedAlone = 512;
     const SweepQuantiser& inner = *inner_->sweeping();
@@ -129,9 +132,40 @@ class BlockBuckets : public Bucketed<BlockQuantiser> {
                  const kernels::Mixed some = mixed.part(begin - from, count);
                  finite = finite && inner.encode_few_mixed(some, part, keys.at(keys.first + begin));
                });
-    if (gathers) kernels::stream(left, block.count, block.left);
+    if (gathers) kernels::stream_on(left, block.count, block.left);
     return finite;
   }
+};
+
+// The same of a quantiser that knows no norm.
+class BlockBucketsOfBlocks : public Bucketed<BlockQuantiser> {
+ public:
+  using Bucketed::Bucketed;
+
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    bool finite = true;
+    in_buckets(from, x.size(), planes,
+               [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
+                 finite = finite && inner().encode_block(x.subspan(begin - from, count), 0, part,
+                                                         keys.at(keys.first + begin));
+               });
+    return finite;
+  }
+
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    bool finite = true;
+    in_buckets(from, block.count, planes,
+               [&](std::size_t begin, std::size_t count, const PlaneSpans& part) {
+                 finite = finite && inner().encode_mixed(block.part(begin - from, count), 0, part,
+                                                         keys.at(keys.first + begin));
+               });
+    return finite;
+  }
+
+ private:
+  const BlockQuantiser& inner() const { return *inner_->blockwise(); }
 };
 
 const RegisterStage bucket{{
@@ -159,6 +193,8 @@ std::shared_ptr<const Quantiser> bucketed(std::shared_ptr<const Quantiser> inner
                                           std::size_t size) {
   if (kBlock % size == 0 && inner->sweeping())
     return std::make_shared<BlockBuckets>(std::move(inner), size);
+  if (kBlock % size == 0 && inner->blockwise())
+    return std::make_shared<BlockBucketsOfBlocks>(std::move(inner), size);
   return std::make_shared<AnyBuckets>(std::move(inner), size);
 }
 

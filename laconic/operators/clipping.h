@@ -6,16 +6,6 @@
 
 namespace laconic {
 
-// What it must know of a block, at most kBlock entries: the sum is made in 16 lanes, which are
-// added in order.
-inline kernels::Measures moments_of(std::span<const float> x) {
-  double lanes[16] = {};
-  for (std::size_t i = 0; i < x.size(); ++i) lanes[i % 16] += x[i];
-  kernels::Measures all = kernels::measure_block(x);
-  for (const double lane : lanes) all.sum += lane;
-  return all;
-}
-
 // What `count` entries are clipped at: so many of their standard deviations, but no more than the
 // largest magnitude. Entries that are all equal, up to the rounding of double, have no deviation
 // and are not clipped: a tensor of one entry would else never be sent.

@@ -54,8 +54,12 @@ class Mixing : public Sweeps {
         planes_(views(planes)) {}
 
   const float* load(std::size_t from, std::size_t count, float* buffer) const override {
-    const float* x = source_.load(from, count, buffer);
+    const float* x = whole(from, count, buffer);
     if (scale_ == 1) return x;
+    if (keeping_)
+      leave_block(source_.left, from, count, [&](float* to, bool streams) {
+        streams ? kernels::stream_on(x, count, to) : void(std::copy_n(x, count, to));
+      });
     kernels::scale(scale_, x, {buffer, count});
     return buffer;
   }
@@ -69,25 +73,69 @@ class Mixing : public Sweeps {
   void close(std::size_t from, const MixedBlock& block) const override {
     if (!kept_) source_.close(from, block);
   }
-  bool keeps() const override { return mixes_and_leaves() && source_.left.array(); }
-  void kept() const override { kept_ = true; }
+  bool keeps() const override { return scale_ == 1 && leaves_array(); }
+  void keep() const override { keeping_ = leaves_array(); }
+  void kept() const override {
+    keeping_ = false;
+    kept_ = leaves_array();
+  }
 
   void done(std::size_t from, std::span<const float> x) const override {
     if (source_.left.empty()) return;
     float buffer[kBlock];
-    const float* whole = scale_ == 1 ? x.data() : source_.load(from, x.size(), buffer);
+    const std::span<const float> entries(scale_ == 1 ? x.data() : whole(from, x.size(), buffer),
+                                         x.size());
+    if (kept_) {
+      const std::span left(source_.left.array() + from, x.size());
+      quantiser_.add(planes_, from, -1, left);
+      if (source_.c != 1) kernels::scale(source_.c, left.data(), left);
+      return;
+    }
     leave_block(source_.left, from, x.size(), [&](float* to, bool streams) {
-      leave_of(quantiser_, planes_, from, source_.c, {whole, x.size()}, streams, to);
+      leave_of(quantiser_, planes_, from, source_.c, entries, streams, to);
     });
   }
 
  private:
+  bool leaves_array() const { return source_.mixes_and_leaves() && source_.left.array(); }
+  // Entries before they are scaled.
+  const float* whole(std::size_t from, std::size_t count, float* buffer) const {
+    return kept_ ? source_.left.array() + from : source_.load(from, count, buffer);
+  }
+
   const Source& source_;
   float scale_;
   const Quantiser& quantiser_;
   PlaneViews planes_;
-  mutable bool kept_ = false;  // set between two sweeps
+  mutable bool keeping_ = false, kept_ = false;  // set between two sweeps
 };
+
+// Fills the planes of a source, scaled, and writes what is left of it. Returns false when it holds
+// NaN or Inf.
+template <class Blocks>
+bool each_encoded(const Blocks& quantiser, const Source& source, float scale,
+                  const PlaneSpans& planes, const Keys& keys, Pool& pool) {
+  const bool mixes = scale == 1 && source.mixes_and_leaves();
+  std::atomic<bool> finite = true;
+  each_block(source.fresh.size(), pool, [&](std::size_t from, std::size_t count) {
+    if (mixes) {
+      MixedBlock block;
+      source.open(from, count, block);
+      if (!quantiser.encode_mixed(block.mixed, from, planes, keys)) finite = false;
+      return source.close(from, block);
+    }
+    float buffer[kBlock], scaled[kBlock];
+    const float* x = source.load(from, count, buffer);
+    if (scale != 1) kernels::scale(scale, x, {scaled, count});
+    if (!quantiser.encode_block({scale != 1 ? scaled : x, count}, from, planes, keys))
+      finite = false;
+    else if (!source.left.empty())
+      leave_block(source.left, from, count, [&](float* to, bool streams) {
+        leave_of(quantiser, views(planes), from, source.c, {x, count}, streams, to);
+      });
+  });
+  return finite;
+}
 
 // Planes at the end of a section.
 PlaneSpans append(const PlaneShapes& shapes, Buffer& out) {
@@ -150,28 +198,23 @@ bool Operator::encode_blocks(const Source& source, Buffer& out, const Keys& keys
   const std::size_t size = source.fresh.size();
   const auto shapes = quantiser.planes(size);
   const auto planes = chain_->coder ? place(shapes, scratch.planes_) : append(shapes, out);
-  const float scale = chain_->scale(size);
-  const bool mixes = scale == 1 && source.mixes_and_leaves();
-  std::atomic<bool> finite = true;
-  each_block(size, scratch.pool, [&](std::size_t from, std::size_t count) {
-    if (mixes) {
-      MixedBlock block;
-      source.open(from, count, block);
-      if (!quantiser.encode_mixed(block.mixed, from, planes, keys)) finite = false;
-      return source.close(from, block);
-    }
-    float buffer[kBlock], scaled[kBlock];
-    const float* x = source.load(from, count, buffer);
-    if (scale != 1) kernels::scale(scale, x, {scaled, count});
-    if (!quantiser.encode_block({scale != 1 ? scaled : x, count}, from, planes, keys))
-      finite = false;
-    else if (!source.left.empty())
-      leave_block(source.left, from, count, [&](float* to, bool streams) {
-        leave_of(quantiser, views(planes), from, source.c, {x, count}, streams, to);
-      });
-  });
-  if (finite && chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
-  return finite;
+  if (!each_encoded(quantiser, source, chain_->scale(size), planes, keys, scratch.pool))
+    return false;
+  if (chain_->coder) chain_->coder->encode(shapes, views(planes), out, scratch);
+  return true;
+}
+
+// The same for one that writes its bytes itself.
+bool Operator::encode_coded_blocks(const Source& source, Buffer& out, const Keys& keys,
+                                   Scratch& scratch) const {
+  const CodedBlocks& quantiser = *chain_->quantiser->coded()->by_blocks();
+  const std::size_t size = source.fresh.size();
+  const auto planes = place(quantiser.planes(size), scratch.planes_);
+  quantiser.begin(size, planes, keys);
+  if (!each_encoded(quantiser, source, chain_->scale(size), planes, keys, scratch.pool))
+    return false;
+  quantiser.end(planes, out);
+  return true;
 }
 
 // Sweep by sweep, mixed anew each time unless the first keeps it.
@@ -212,10 +255,13 @@ Encoded Operator::encode(const Source& source, Buffer& out, const Keys& keys,
   require_few(source.fresh.size());
   if (source.fresh.empty()) return {};
   const std::size_t start = out.size();
+  const CodedQuantiser* coded = chain_->quantiser->coded();
   const bool finite = chain_->selector                 ? encode_chosen(source, out, keys, scratch)
                       : chain_->quantiser->blockwise() ? encode_blocks(source, out, keys, scratch)
                       : chain_->quantiser->sweeping()  ? encode_swept(source, out, keys, scratch)
-                                                       : encode_whole(source, out, keys, scratch);
+                      : coded && coded->by_blocks()
+                          ? encode_coded_blocks(source, out, keys, scratch)
+                          : encode_whole(source, out, keys, scratch);
   if (!finite) out.truncate(start);
   return {.finite = finite};
 }

@@ -68,6 +68,8 @@ class Operator {
             Decoder& into) const;
   bool encode_chosen(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_blocks(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  bool encode_coded_blocks(const Source& source, Buffer& out, const Keys& keys,
+                           Scratch& scratch) const;
   bool encode_swept(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_whole(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   std::optional<PlaneViews> encode_planes(std::span<const float> x, std::size_t cols, Buffer& out,

@@ -11,19 +11,18 @@
 // entries none of which is large: (2, 1, 0, 0) becomes (2.5, 0, 0, 0) whatever is drawn. Traits
 // therefore promise nothing of it.
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <limits>
 
+#include "laconic/kernels/reduce.h"
 #include "laconic/kernels/rotation.h"
-#include "laconic/operators/blocks.h"
+#include "laconic/kernels/signs.h"
 #include "laconic/operators/coded_quantiser.h"
 
 namespace laconic {
 namespace {
 
 constexpr float kMost = std::numeric_limits<float>::max();
-constexpr std::size_t kTogether = kernels::kSideBySide * kBlock;  // whose sums go side by side
 
 // What is known of a section beside its scales and bits.
 struct Known {
@@ -31,7 +30,7 @@ struct Known {
   std::uint64_t first = 0, count = 0;
 };
 
-class Rotated : public CodedQuantiser {
+class Rotated : public CodedBlocks {
  public:
   explicit Rotated(bool least) : least_(least) {}
 
@@ -42,22 +41,28 @@ class Rotated : public CodedQuantiser {
             {.width = 8, .count = sizeof(Known)}};
   }
 
-  bool write(std::span<const float> x, std::size_t, const PlaneSpans& planes, const Keys& keys,
-             Buffer& out, StageScratch& scratch) const override {
-    const std::size_t count = x.size();
-    const auto memory = scratch.sums.reset(scratch.pool.threads() * kTogether);
-    std::atomic<bool> finite = true;
-    scratch.pool.each((count + kTogether - 1) / kTogether, [&](std::size_t group, unsigned thread) {
-      const std::size_t from = group * kTogether;
-      if (!write_blocks(x.subspan(from, std::min(kTogether, count - from)), from, planes, keys,
-                        memory.subspan(thread * kTogether, kTogether)))
-        finite = false;
-    });
-    if (!finite) return false;
+  void begin(std::size_t count, const PlaneSpans& planes, const Keys& keys) const override {
     store(planes[2].data(), Known{keys.own, keys.first, count});
+  }
+  bool encode_block(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    std::uint8_t turns[kBlock / 8];
+    return encode_turned(x, from, planes, keys, turns);
+  }
+  bool encode_mixed(const kernels::Mixed& block, std::size_t from, const PlaneSpans& planes,
+                    const Keys& keys) const override {
+    float x[kBlock];
+    std::uint8_t turns[kBlock / 8];
+    block.x(x);
+    if (!encode_turned({x, block.count}, from, planes, keys, turns)) return false;
+    kernels::leave_rotated(planes[1].data() + from / 8, std::bit_ceil(block.count),
+                           scale_of(planes[0], from / kBlock), turns, {x, block.count}, block.c,
+                           block.streams, block.left);
+    return true;
+  }
+  void end(const PlaneSpans& planes, Buffer& out) const override {
     out.append(planes[0]);
     out.append(planes[1]);
-    return true;
   }
 
   void read(ByteView section, std::size_t count, const Keys& keys, const PlaneSpans& planes,
@@ -114,48 +119,22 @@ class Rotated : public CodedQuantiser {
     return load<float>(scales.data() + block * sizeof(float));
   }
 
-  // Up to kTogether entries, of which the last block may be shorter.
-  bool write_blocks(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
-                    const Keys& keys, std::span<double> memory) const {
-    for (std::size_t at = 0; at < x.size(); at += kBlock) {
-      const auto block = x.subspan(at, std::min(kBlock, x.size() - at));
-      const auto z = memory.subspan(at, std::bit_ceil(block.size()));
-      if (!kernels::rotate(block, keys.own, keys.first + from + at, z)) return false;
-      kernels::pack_negative(z, planes[1].data() + (from + at) / 8);
-    }
-    std::uint8_t* scales = planes[0].data() + from / kBlock * sizeof(float);
-    if (x.size() == kTogether) {
-      store_scales(x, memory, kernels::kSideBySide, scales);
-      return true;
-    }
-    for (std::size_t at = 0; at < x.size(); at += kBlock, scales += sizeof(float)) {
-      const auto block = x.subspan(at, std::min(kBlock, x.size() - at));
-      store_scales(block, memory.subspan(at, std::bit_ceil(block.size())), 1, scales);
-    }
+  // A block, and which of its entries were turned round.
+  bool encode_turned(std::span<const float> x, std::size_t from, const PlaneSpans& planes,
+                     const Keys& keys, std::uint8_t* turns) const {
+    float memory[kBlock];
+    const std::span<const float> z(memory, std::bit_ceil(x.size()));
+    const float factor = kernels::rotate(x, keys.own, keys.first + from, {memory, z.size()}, turns);
+    if (factor == 0) return false;
+    kernels::pack_signs(z, planes[1].data() + from / 8);
+    const double magnitudes = kernels::sum_of_magnitudes(z) / static_cast<double>(factor);
+    const auto d = static_cast<double>(z.size());
+    const double scale = magnitudes == 0 ? 0
+                         : least_        ? magnitudes / d / d
+                                         : kernels::sum_of_squares(x) / magnitudes;
+    store(planes[0].data() + from / kBlock * sizeof(float),
+          static_cast<float>(std::min(scale, static_cast<double>(kMost))));
     return true;
-  }
-
-  // Those of blocks as long as each other, kSideBySide of them or one.
-  void store_scales(std::span<const float> x, std::span<const double> z, std::size_t blocks,
-                    std::uint8_t* scales) const {
-    const std::size_t d = z.size() / blocks, count = x.size() / blocks;
-    kernels::SidesOfFloats entries;
-    kernels::SidesOfDoubles rotated;
-    for (std::size_t i = 0; i < kernels::kSideBySide; ++i) {
-      entries[i] = x.data() + i % blocks * count;
-      rotated[i] = z.data() + i % blocks * d;
-    }
-    const kernels::Sums magnitudes = kernels::sums_of_magnitudes(rotated, d);
-    const kernels::Sums squares =
-        least_ ? kernels::Sums{} : kernels::sums_of_squares(entries, count);
-    const auto size = static_cast<double>(d);
-    for (std::size_t i = 0; i < blocks; ++i) {
-      const double scale = magnitudes[i] == 0 ? 0
-                           : least_           ? magnitudes[i] / size / size
-                                              : squares[i] / magnitudes[i];
-      store(scales + i * sizeof(float),
-            static_cast<float>(std::min(scale, static_cast<double>(kMost))));
-    }
   }
 
   bool least_;

@@ -46,7 +46,7 @@ void Source::close(std::size_t from, const MixedBlock& block) const {
   const kernels::Mixed& mixed = block.mixed;
   if (mixed.streams) return;
   if (float* array = left.array(); array && mixed.left == block.left)
-    kernels::stream(mixed.left, mixed.count, array + from);
+    kernels::stream_on(mixed.left, mixed.count, array + from);
   else
     left.store(from, mixed.count, mixed.left);
 }

@@ -25,8 +25,10 @@ class Sweeps {
   virtual bool mixes_and_leaves() const { return false; }
   virtual void open(std::size_t /*from*/, std::size_t /*count*/, MixedBlock& /*block*/) const {}
   virtual void close(std::size_t /*from*/, const MixedBlock& /*block*/) const {}
-  // Whether a sweep before all others may leave x itself: after `kept`, `open` finds it there.
+  // Whether a sweep before all others may leave x itself: after `kept`, `open` finds it there. From
+  // `keep` on `load` does so, where it can.
   virtual bool keeps() const { return false; }
+  virtual void keep() const {}
   virtual void kept() const {}
 
   // Calls use(from, x) for every block, on all threads.
@@ -43,13 +45,39 @@ class Sweeps {
   // The same before all other sweeps, or use_mixed(from, block), which writes x as what is left.
   template <class Use, class UseMixed>
   void look_each(Pool& pool, Use use, UseMixed use_mixed) const {
-    if (!keeps()) return each(pool, use);
+    if (!keeps()) {
+      keep();
+      each(pool, use);
+      return kept();
+    }
     each_block(size_, pool, [&](std::size_t from, std::size_t count) {
       MixedBlock block;
       open(from, count, block);
       use_mixed(from, block.mixed);
       close(from, block);
     });
+    kept();
+  }
+  // The same one after the other, on this thread, for what depends on the blocks before.
+  template <class Use>
+  void look_in_order(Use use) const {
+    const bool keeps_x = keeps();
+    for (std::size_t from = 0; from < size_; from += kBlock) {
+      const std::size_t count = std::min(kBlock, size_ - from);
+      float x[kBlock];
+      if (!keeps_x) {
+        use(from, std::span<const float>(load(from, count, x), count));
+        continue;
+      }
+      MixedBlock block;
+      open(from, count, block);
+      block.mixed.x(x);
+      use(from, std::span<const float>(x, count));
+      block.mixed.keep(x);
+      close(from, block);
+    }
+    if (!keeps_x) return;
+    kernels::end_stream();
     kept();
   }
 
@@ -80,6 +108,16 @@ class Sweeps {
   std::size_t size_;
 };
 
+// Those of an array.
+class Plain : public Sweeps {
+ public:
+  explicit Plain(std::span<const float> x) : Sweeps(x.size()), x_(x.data()) {}
+  const float* load(std::size_t from, std::size_t, float*) const override { return x_ + from; }
+
+ private:
+  const float* x_;
+};
+
 class SweepQuantiser : public Quantiser {
  public:
   // Fills the planes. Returns false when some entry is NaN or Inf.
@@ -99,11 +137,6 @@ class SweepQuantiser : public Quantiser {
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys& keys,
               StageScratch& scratch) const final {
-    struct Plain : Sweeps {
-      explicit Plain(std::span<const float> x) : Sweeps(x.size()), x(x.data()) {}
-      const float* load(std::size_t from, std::size_t, float*) const override { return x + from; }
-      const float* x;
-    };
     if (x.size() <= kBlock) return x.empty() || encode_few(x, planes, keys);
     return encode_swept(Plain(x), planes, keys, scratch);
   }
@@ -120,10 +153,7 @@ class TwoPassQuantiser : public SweepQuantiser {
                                        const PlaneSpans& planes) const {
     float x[kBlock];
     block.x(x);
-    if (block.left && block.streams)
-      kernels::stream(x, block.count, block.left);
-    else if (block.left)
-      std::copy_n(x, block.count, block.left);
+    if (block.left) block.keep(x);
     return look({x, block.count}, from, planes);
   }
   // Between the passes: fills what comes before the symbols. `all` is of all entries, count > 0,

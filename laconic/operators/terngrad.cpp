@@ -27,11 +27,11 @@ class TernGrad : public LinearDithering {
   }
 
   kernels::Measures look(std::span<const float> x, std::size_t, const PlaneSpans&) const override {
-    return clip_ == 0 ? largest_of(x) : moments_of(x);
+    return clip_ == 0 ? largest_of(x) : kernels::moments_of(x);
   }
-  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t from,
-                               const PlaneSpans& planes) const override {
-    return clip_ == 0 ? largest_of(block) : LinearDithering::look_mixed(block, from, planes);
+  kernels::Measures look_mixed(const kernels::Mixed& block, std::size_t,
+                               const PlaneSpans&) const override {
+    return clip_ == 0 ? largest_of(block) : kernels::moments_of(block);
   }
 
  protected:

@@ -9,6 +9,7 @@
 
 #include "laconic/kernels/codes.h"
 #include "laconic/kernels/levels.h"
+#include "laconic/kernels/looks.h"
 #include "laconic/kernels/natural.h"
 #include "laconic/kernels/ones.h"
 #include "laconic/kernels/reduce.h"
@@ -342,6 +343,7 @@ TEST(Levels, SumsEqualTheirPlainTwins) {
   for_inputs([](std::span<const float> x) {
     const double squares = plain_sum(x, [](double v) { return v * v; });
     const double magnitudes = plain_sum(x, [](double v) { return std::abs(v); });
+    const double sum = plain_sum(x, [](double v) { return v; });
     on_every_cpu([&](const std::string&) {
       ASSERT_EQ(kernels::sum_of_squares(x), squares);
       ASSERT_EQ(kernels::sum_of_magnitudes(x), magnitudes);
@@ -350,6 +352,10 @@ TEST(Levels, SumsEqualTheirPlainTwins) {
       ASSERT_EQ(all.squares, squares);
       ASSERT_EQ(all.magnitudes, magnitudes);
       ASSERT_EQ(all.largest, kernels::largest_magnitude(x));
+      const kernels::Measures moments = kernels::moments_of(x);
+      ASSERT_EQ(moments.squares, squares);
+      ASSERT_EQ(moments.sum, sum);
+      ASSERT_EQ(moments.largest, all.largest);
     });
     for (const float step : norms(x)) {
       const double spread = plain_sum(x, [&](float v) { return plain_spread(v, step); });

@@ -56,6 +56,7 @@ TEST(Mixed, MixingAndLeavingEqualTheirPlainTwins) {
         for (const bool streams : {false, true}) {
           std::ranges::fill(out, 7.0F);
           kernels::leave(0.9F, x.data(), y.data(), count, streams, out.data());
+          kernels::end_stream();
           for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], 0.9F * (x[i] - y[i]));
         }
       });
@@ -126,6 +127,11 @@ TEST(Mixed, LooksAreThoseAtWhatIsMixed) {
             ASSERT_TRUE(kept()) << count;
             ASSERT_EQ(kernels::sum_of_magnitudes(block), kernels::sum_of_magnitudes(x));
             ASSERT_TRUE(kept()) << count;
+            const kernels::Measures moments = kernels::moments_of(block);
+            ASSERT_TRUE(kept()) << count;
+            ASSERT_EQ(moments.sum, kernels::moments_of(x).sum);
+            ASSERT_EQ(moments.squares, kernels::sum_of_squares(x));
+            ASSERT_EQ(moments.largest, kernels::largest_magnitude(x));
             const kernels::Range mixed = kernels::range_of(block);
             ASSERT_TRUE(kept()) << count;
             ASSERT_EQ(mixed.low, range.low);

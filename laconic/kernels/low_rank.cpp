@@ -139,6 +139,34 @@ void expand_run(const float* columns, std::size_t stride, const float* weights, 
   }
 }
 
+// out[i] = 0 + weights[k] * columns[k * stride + i], for k in turn; or x[i] minus that.
+template <bool kLeave>
+HWY_INLINE void product_by(const float* columns, std::size_t stride, const float* weights,
+                           std::size_t rank, std::size_t count, const float* x, float* out) {
+  const F32 d;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    auto sum = hn::Zero(d);
+    for (std::size_t k = 0; k < rank; ++k)
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, weights[k]), hn::LoadU(d, columns + k * stride + i)));
+    if constexpr (kLeave) sum = hn::Sub(hn::LoadU(d, x + i), sum);
+    hn::StoreU(sum, d, out + i);
+  }
+  for (; i < count; ++i) {
+    float sum = 0;
+    for (std::size_t k = 0; k < rank; ++k) sum += weights[k] * columns[k * stride + i];
+    out[i] = kLeave ? x[i] - sum : sum;
+  }
+}
+
+void product_run(const float* columns, std::size_t stride, const float* weights, std::size_t rank,
+                 std::size_t count, const float* x, float* out) {
+  if (x == nullptr)
+    product_by<false>(columns, stride, weights, rank, count, x, out);
+  else
+    product_by<true>(columns, stride, weights, rank, count, x, out);
+}
+
 // out[i] += weights[k] * columns[k * stride + i], for k in turn.
 void add_columns_run(const float* columns, std::size_t stride, const float* weights,
                      std::size_t rank, std::size_t count, float* out) {
@@ -165,6 +193,7 @@ HWY_EXPORT(dot_run);
 HWY_EXPORT(add_rows_run);
 HWY_EXPORT(add_columns_run);
 HWY_EXPORT(expand_run);
+HWY_EXPORT(product_run);
 
 }  // namespace kernels
 
@@ -178,8 +207,8 @@ constexpr std::size_t kRowBlock = 64;  // rows whose sum is made apart: rounding
 constexpr double kDependent = 1e-6;    // more than float32 leaves of a column that depends
 
 // `count` rows of the matrix from row `at` on, kDotRows or one, with every column of `right`.
-void multiply_rows(const float* rows, std::size_t count, const MatrixShape& shape,
-                   const float* right, std::size_t at, float* left) {
+void multiply_few(const float* rows, std::size_t count, const MatrixShape& shape,
+                  const float* right, std::size_t at, float* left) {
   const std::size_t whole = shape.cols / kDotLanes * kDotLanes;
   float lanes[kernels::kDotRows * kSome * kDotLanes];
   for (std::size_t from = 0; from < shape.rank; from += kSome) {
@@ -205,7 +234,7 @@ void multiply_some(const float* matrix, const MatrixShape& shape, const float* r
                    std::size_t first, std::size_t last, float* left) {
   while (first < last) {
     const std::size_t count = last - first >= kernels::kDotRows ? kernels::kDotRows : 1;
-    multiply_rows(matrix + first * shape.cols, count, shape, right, first, left);
+    multiply_few(matrix + first * shape.cols, count, shape, right, first, left);
     first += count;
   }
 }
@@ -241,6 +270,34 @@ void add_rows(std::span<const float> matrix, const MatrixShape& shape, std::span
     for (std::size_t k = 0; k < shape.rank; ++k)
       kernels::add_scaled(matrix.data() + row * shape.cols, left[k * shape.rows + row],
                           sums.subspan(k * shape.cols, shape.cols));
+}
+
+// Calls use(row, col, done, part) for the stretches of rows that entries from..from + count are.
+template <class Use>
+void in_rows(const MatrixShape& shape, std::size_t from, std::size_t count, Use use) {
+  std::size_t row = from / shape.cols, col = from % shape.cols;
+  for (std::size_t done = 0; done < count; ++row, col = 0) {
+    const std::size_t part = std::min(count - done, shape.cols - col);
+    use(row, col, done, part);
+    done += part;
+  }
+}
+
+void fill_or_leave(std::span<const float> left, std::span<const float> right,
+                   const MatrixShape& shape, std::size_t from, const float* x,
+                   std::span<float> out) {
+  in_rows(shape, from, out.size(),
+          [&](std::size_t row, std::size_t col, std::size_t done, std::size_t part) {
+            float weights[kSome];
+            bool any = false;
+            for (std::size_t k = 0; k < shape.rank; ++k) {
+              weights[k] = left[k * shape.rows + row];
+              any = any || weights[k] != 0;
+            }
+            HWY_DYNAMIC_DISPATCH(kernels::product_run)
+            (right.data() + col, shape.cols, weights, any ? shape.rank : 0, part,
+             x == nullptr ? nullptr : x + done, out.data() + done);
+          });
 }
 
 double dot(std::span<const double> a, std::span<const double> b) {
@@ -286,13 +343,24 @@ void mix_and_multiply(const Floats& fresh, float b, std::span<const float> kept,
   }
 }
 
+void multiply_rows(std::span<const float> matrix, const MatrixShape& shape,
+                   std::span<const float> right, std::size_t first, std::size_t last,
+                   std::span<float> left) {
+  multiply_some(matrix.data(), shape, right.data(), first, last, left.data());
+}
+
 void multiply_transposed(std::span<const float> matrix, const MatrixShape& shape,
                          std::span<const float> left, std::span<float> right, Array<float>& spare) {
-  const auto sums = spare.reset(right.size());
+  multiply_rows_transposed(matrix, shape, left, 0, shape.rows, right, spare.reset(right.size()));
+}
+
+void multiply_rows_transposed(std::span<const float> matrix, const MatrixShape& shape,
+                              std::span<const float> left, std::size_t first, std::size_t last,
+                              std::span<float> right, std::span<float> sums) {
   std::ranges::fill(right, 0.0F);
-  for (std::size_t from = 0; from < shape.rows; from += kRowBlock) {
+  for (std::size_t from = first; from < last; from += kRowBlock) {
     std::ranges::fill(sums, 0.0F);
-    add_rows(matrix, shape, left, from, std::min(shape.rows, from + kRowBlock), sums);
+    add_rows(matrix, shape, left, from, std::min(last, from + kRowBlock), sums);
     kernels::add_scaled(sums.data(), 1, right);
   }
 }
@@ -321,6 +389,17 @@ void expand(std::span<const float> left, std::span<const float> right, const Mat
     }
     done += part.size();
   }
+}
+
+void fill_product(std::span<const float> left, std::span<const float> right,
+                  const MatrixShape& shape, std::size_t from, std::span<float> product) {
+  fill_or_leave(left, right, shape, from, nullptr, product);
+}
+
+void leave_product(std::span<const float> left, std::span<const float> right,
+                   const MatrixShape& shape, std::size_t from, const float* x,
+                   std::span<float> rest) {
+  fill_or_leave(left, right, shape, from, x, rest);
 }
 
 void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<double>& spare) {

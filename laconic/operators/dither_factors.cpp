@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kLeastCount = 1 << 13;  // entries from which on a product may pay
 constexpr std::size_t kSampled = 64;          // rows that suggest a product, and that try it
 constexpr int kRounds = 3;                    // in which they do
-constexpr int kMostExponent = 40;             // of entries: nothing over- or underflows then
+constexpr std::size_t kLeastChunk = 1 << 16;  // entries that a thread takes at a time
+constexpr std::size_t kMostChunks = 16;
+constexpr int kMostExponent = 40;  // of entries: nothing over- or underflows then
 constexpr float kMostSize = 0x1p100F, kLeastSize = 0x1p-100F;
 constexpr double kBitsOfTable = 300;  // of the code of a column and its size
 constexpr int kMost = 127;
@@ -84,6 +86,33 @@ bool holds_elsewhere(std::span<const float> x, const Room& room, const Alive& al
          static_cast<double>(room.sample.rank) * (alive.row_count + alive.col_count);
 }
 
+// Rows as threads take them: how many at a time depends on the matrix alone, and so does every sum.
+struct RowChunks {
+  std::size_t all, rows, count;
+
+  explicit RowChunks(const MatrixShape& shape)
+      : all(shape.rows),
+        rows(std::max({std::size_t{64}, kLeastChunk / shape.cols,
+                       (shape.rows + kMostChunks - 1) / kMostChunks})),
+        count((shape.rows + rows - 1) / rows) {}
+  std::size_t first(std::size_t chunk) const { return std::min(all, chunk * rows); }
+};
+
+// Makes `right` what the matrix is along `left`.
+void along_rows(std::span<const float> x, const Room& room, const RowChunks& chunks,
+                StageScratch& scratch) {
+  const std::size_t size = room.right.size();
+  const auto parts = scratch.products.reset(2 * chunks.count * size);
+  const auto part_of = [&](std::size_t part) { return parts.subspan(part * size, size); };
+  scratch.pool.each(chunks.count, [&](std::size_t chunk, unsigned) {
+    multiply_rows_transposed(x, room.all, room.left, chunks.first(chunk), chunks.first(chunk + 1),
+                             part_of(2 * chunk), part_of(2 * chunk + 1));
+  });
+  std::ranges::copy(part_of(0), room.right.begin());
+  for (std::size_t chunk = 1; chunk < chunks.count; ++chunk)
+    for (std::size_t i = 0; i < size; ++i) room.right[i] += part_of(2 * chunk)[i];
+}
+
 // Makes `left` orthonormal and `right` what the matrix is along it, from the loudest rows first;
 // false if it is clear that this does not pay.
 bool find_directions(std::span<const float> x, const Room& room, const Alive& alive, double omega,
@@ -107,9 +136,12 @@ bool find_directions(std::span<const float> x, const Room& room, const Alive& al
   orthonormalise(room.right, room.all.cols, key.fork(2), scratch.bases);
   if (alive.row_count >= 4 * kSampled && !holds_elsewhere(x, room, alive, omega, scratch))
     return false;
-  multiply(x, room.all, room.right, room.left);
+  const RowChunks chunks(room.all);
+  scratch.pool.each(chunks.count, [&](std::size_t chunk, unsigned) {
+    multiply_rows(x, room.all, room.right, chunks.first(chunk), chunks.first(chunk + 1), room.left);
+  });
   orthonormalise(room.left, room.all.rows, key.fork(3), scratch.bases);
-  multiply_transposed(x, room.all, room.left, room.right, scratch.products);
+  along_rows(x, room, chunks, scratch);
   return true;
 }
 
@@ -219,12 +251,9 @@ void take_product_off(DitherRest& rest, const DitherShape& shape, double squares
 
   const auto left = scratch.rest.reset(x.size());
   const DitherProduct product(shape, choice.rank, factors.data());
-  each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
-    std::copy_n(x.data() + from, count, left.data() + from);
-    product.take_off(from, left.subspan(from, count));
-  });
   DitherRest next{.x = left, .rank = choice.rank};
-  measure_scales(left, shape, scales, next.loudness.exponent, scratch);
+  measure_scales({.x = x, .product = &product, .rest = left}, shape, scales, next.loudness.exponent,
+                 scratch);
   next.entries = entries_of(shape, scales);
   const bool same = std::ranges::equal(scales, kept, {}, is_sent, is_sent);
   if (same) next.loudness.c = solved_noise(next.entries, next.loudness, omega * squares);

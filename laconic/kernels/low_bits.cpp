@@ -95,6 +95,16 @@ HWY_INLINE Halves one_above(Halves half_class) {
   return hn::IfThenElse(has(8), hn::Set(d, 256), above);
 }
 
+// Whether any of 64 contexts has these bits: most groups of most matrices have no level with lowest
+// bits.
+template <class D, class T>
+HWY_INLINE bool any_has(D d, const T* contexts, T bits) {
+  auto all = hn::Zero(d);
+  for (std::size_t i = 0; i < kGroup; i += hn::Lanes(d))
+    all = hn::Or(all, hn::LoadU(d, contexts + i));
+  return !hn::AllFalse(d, hn::TestBit(all, hn::Set(d, bits)));
+}
+
 template <class V>
 HWY_INLINE void store_bytes(V halves, std::uint8_t* to) {
   const hn::Rebind<std::uint8_t, U16> bytes;
@@ -108,6 +118,7 @@ void put_run(const std::uint16_t* symbols, LevelView levels, std::size_t count, 
   const hn::Rebind<std::int8_t, I16> bytes;
   HWY_ALIGN std::uint8_t fields[kGroup], masks[kGroup];
   for (std::size_t from = 0; from < count; from += kGroup) {
+    if (!any_has(d, symbols + from, std::uint16_t{128 * kDitherSymbols})) continue;
     bool wide = false;
     for (std::size_t i = 0; i < kGroup; i += hn::Lanes(d)) {
       const Halves above = one_above(hn::ShiftRight<7>(hn::LoadU(d, symbols + from + i)));
@@ -169,7 +180,9 @@ bool take_run(const std::uint8_t* symbols, const std::uint8_t* contexts, std::si
   const Halves last = hn::Set(d, kDitherSymbols - 1);
   HWY_ALIGN std::uint8_t fields[kGroup], masks[kGroup];
   HWY_ALIGN std::int16_t made[kGroup];
+  const hn::CappedTag<std::uint8_t, kGroup> all;
   for (std::size_t from = 0; from < count; from += kGroup) {
+    if (!any_has(all, contexts + from, std::uint8_t{128})) continue;
     for (std::size_t i = 0; i < kGroup; i += hn::Lanes(d)) {
       const Halves context = hn::PromoteTo(d, hn::LoadU(bytes, contexts + from + i));
       store_bytes(hn::Sub(one_above(hn::ShiftRight<4>(context)), hn::Set(d, 1)), masks + i);
@@ -238,6 +251,7 @@ bool take_low_bits(std::span<const std::uint8_t> symbols, const std::uint8_t* co
   std::int32_t wide[kGroup] = {};
   std::copy_n(symbols.data() + whole, rest, copy);
   std::copy_n(contexts + whole, rest, of);
+  std::copy_n(levels.small + whole, rest, small);
   if (!run(copy, of, kGroup, least, bits, {small, wide})) return false;
   std::copy_n(small, rest, levels.small + whole);
   for (std::size_t i = 0; i < rest; ++i)

@@ -26,8 +26,8 @@ struct LowBits {
 };
 
 // Makes levels of symbols, of which the first stands for `least`, and what `bits` has of those
-// whose class has any. Where the symbol is 7, small[i] becomes these bits. Returns false when bits
-// are missing.
+// whose class has any. Where the symbol is 7, small[i] becomes these bits. Groups of 64 of which no
+// class has any may be left as they are: as their symbols say. Returns false when bits are missing.
 bool take_low_bits(std::span<const std::uint8_t> symbols, const std::uint8_t* contexts,
                    std::int32_t least, LowBits& bits, LevelSpan levels);
 

@@ -391,7 +391,8 @@ TEST(DitherKernels, FindEscapes) {
 // Lowest bits beside a plain loop: of levels of every class, also beyond a byte.
 TEST(DitherKernels, PackLowestBits) {
   for (const std::size_t count : {1, 7, 63, 64, 65, 200, 4096})
-    for (const std::uint32_t least_class : {0, 16, 18, 30}) {
+    for (const auto& [least_class, classes] :
+         {std::pair{0U, 32U}, {16U, 16U}, {30U, 2U}, {1U, 14U}}) {
       SCOPED_TRACE(::testing::Message() << count << " " << least_class);
       std::vector<std::uint16_t> codes(count);
       std::vector<std::uint8_t> symbols(count), contexts(count), plain(2 * count + 16);
@@ -400,7 +401,7 @@ TEST(DitherKernels, PackLowestBits) {
       std::size_t bits = 0;
       for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t draw = Key(4).bits(i);
-        const auto cls = least_class + static_cast<std::uint32_t>(draw % (32 - least_class));
+        const auto cls = least_class + static_cast<std::uint32_t>(draw % classes);
         const std::uint32_t low = kernels::dither_low(cls), half = low > 0 ? 1U << (low - 1) : 0;
         const auto field = static_cast<std::uint32_t>(draw >> 40 & ((1U << low) - 1));
         const auto high = static_cast<std::int32_t>(draw >> 20 & 15) - 5;
@@ -419,6 +420,8 @@ TEST(DitherKernels, PackLowestBits) {
         EXPECT_EQ(written, plain);
         std::vector<std::int8_t> read_small(count);
         std::vector<std::int32_t> read_wide(count);
+        for (std::size_t i = 0; i < count; ++i)
+          read_small[i] = static_cast<std::int8_t>(symbols[i] < 7 ? symbols[i] - 2 : 0);
         const kernels::LevelSpan read{read_small.data(), read_wide.data()};
         kernels::LowBits from{plain.data(), plain.data() + plain.size()};
         ASSERT_TRUE(kernels::take_low_bits(symbols, contexts.data(), -2, from, read));

@@ -180,11 +180,10 @@ template <class Of>
 HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, const Contexts& contexts,
                           std::uint32_t first, Key key, LevelSpan levels, std::uint16_t* symbols) {
   const I32 di;
-  const hn::Rebind<std::int16_t, U32> halves;
-  const hn::Rebind<std::int8_t, U32> bytes;
+  const U32 d;
   const std::size_t lanes = hn::Lanes(di);
   HWY_ALIGN std::uint8_t tops[kGroup], codes[kGroup];
-  HWY_ALIGN std::int16_t mirrored[kGroup];
+  HWY_ALIGN std::int32_t wide[kGroup];
   Hashed draws(first, key);
   for (std::size_t from = 0; from < count; from += kGroup) {
     if (contexts.none(from)) {
@@ -194,27 +193,34 @@ HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, const Contex
       continue;
     }
     of.move(from);
-    const auto next = [&](std::size_t at) LACONIC_INLINED {
+    Ints most = hn::Zero(di);
+    const auto next = [&](std::size_t at, Word& top) LACONIC_INLINED {
       const Word draw = draws.next();
-      const std::size_t i = from + at;
-      const Ints level = mirrored_of(hn::LoadU(F32(), x + i), of.inverse(i), draw);
-      hn::StoreU(hn::DemoteTo(halves, level), halves, mirrored + at);
-      hn::StoreU(hn::DemoteTo(bytes, level), bytes, levels.small + i);
-      if (HWY_UNLIKELY(!hn::AllTrue(di, hn::Lt(hn::Abs(level), hn::Set(di, kMostSmall + 1))))) {
-        std::int32_t wide[16];
-        hn::StoreU(level, di, wide);
-        for (std::size_t lane = 0; lane < lanes; ++lane) levels.set(i + lane, wide[lane]);
-      }
-      return hn::ShiftRight<28>(draw);
+      const Ints level = mirrored_of(hn::LoadU(F32(), x + from + at), of.inverse(from + at), draw);
+      hn::StoreU(level, di, wide + at);
+      most = hn::Max(most, hn::Abs(level));
+      top = hn::ShiftRight<28>(draw);
+      return hn::BitCast(d, level);
     };
     for (std::size_t at = 0; at < kGroup; at += 4 * lanes) {
-      const Word a = next(at), b = next(at + lanes), c = next(at + 2 * lanes),
-                 e = next(at + 3 * lanes);
-      store_bytes({a, b, c, e}, tops + at);
+      Word tops_of[4];
+      const Word a = next(at, tops_of[0]), b = next(at + lanes, tops_of[1]),
+                 c = next(at + 2 * lanes, tops_of[2]), e = next(at + 3 * lanes, tops_of[3]);
+      store_signed({a, b, c, e}, levels.small + from + at);
+      store_bytes({tops_of[0], tops_of[1], tops_of[2], tops_of[3]}, tops + at);
     }
     contexts.codes(from, codes);
     add_bins(tops, codes);
-    to_symbols(mirrored, codes, kLeastSymbol, symbols + from);
+    if (HWY_LIKELY(hn::AllTrue(di, hn::Lt(most, hn::Set(di, kMostSmall + 1))))) {
+      to_symbols(levels.small + from, codes, kLeastSymbol, symbols + from);
+      continue;
+    }
+    HWY_ALIGN std::int16_t halves[kGroup];
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      levels.set(from + i, wide[i]);
+      halves[i] = static_cast<std::int16_t>(std::clamp(wide[i], -0x7fff, 0x7fff));
+    }
+    to_symbols(halves, codes, kLeastSymbol, symbols + from);
   }
 }
 
@@ -287,22 +293,23 @@ void add_dithered_run(LevelView levels, std::size_t count, const DitherSteps& st
 
 void in_classes_run(LevelView levels, std::size_t count, const DitherSteps& steps,
                     DitherScales scales, std::int32_t least, std::uint16_t* symbols) {
-  const S16 di;
-  const hn::Rebind<std::int8_t, S16> bytes;
+  const hn::CappedTag<std::int8_t, kGroup> d;
   const Contexts contexts(steps, scales);
   HWY_ALIGN std::uint8_t codes[kGroup];
-  HWY_ALIGN std::int16_t all[kGroup];
   for (std::size_t from = 0; from < count; from += kGroup) {
-    bool wide = false;
-    for (std::size_t i = 0; i < kGroup; i += hn::Lanes(di)) {
-      const auto level = hn::PromoteTo(di, hn::LoadU(bytes, levels.small + from + i));
-      wide = wide || !hn::AllFalse(di, hn::Eq(level, hn::Set(di, kWide)));
-      hn::StoreU(level, di, all + i);
-    }
-    for (std::size_t i = 0; wide && i < kGroup; ++i)
-      all[i] = static_cast<std::int16_t>(std::clamp(levels[from + i], -0x7fff, 0x7fff));
     contexts.codes(from, codes);
-    to_symbols(all, codes, least, symbols + from);
+    bool wide = false;
+    for (std::size_t i = 0; i < kGroup; i += hn::Lanes(d))
+      wide = wide ||
+             !hn::AllFalse(d, hn::Eq(hn::LoadU(d, levels.small + from + i), hn::Set(d, kWide)));
+    if (HWY_LIKELY(!wide)) {
+      to_symbols(levels.small + from, codes, least, symbols + from);
+      continue;
+    }
+    HWY_ALIGN std::int16_t halves[kGroup];
+    for (std::size_t i = 0; i < kGroup; ++i)
+      halves[i] = static_cast<std::int16_t>(std::clamp(levels[from + i], -0x7fff, 0x7fff));
+    to_symbols(halves, codes, least, symbols + from);
   }
 }
 

@@ -126,17 +126,23 @@ HWY_INLINE void add_bins(const std::uint8_t* tops, std::uint8_t* codes) {
 #endif
 }
 
+HWY_INLINE hn::Vec<S16> load_halves(const std::int16_t* levels) { return hn::LoadU(S16(), levels); }
+HWY_INLINE hn::Vec<S16> load_halves(const std::int8_t* levels) {
+  return hn::PromoteTo(S16(), hn::LoadU(hn::Rebind<std::int8_t, S16>(), levels));
+}
+
 // Symbols of 64 levels in their contexts: what is left without their lowest bits, counted from
-// `least`; the last: all others. Levels beyond 2^15 may be the next that 16 bits hold.
-HWY_INLINE void to_symbols(const std::int16_t* levels, const std::uint8_t* contexts,
-                           std::int32_t least, std::uint16_t* symbols) {
+// `least`; the last: all others. Levels are bytes or of 16 bits, and beyond those the last of them.
+template <class Level>
+HWY_INLINE void to_symbols(const Level* levels, const std::uint8_t* contexts, std::int32_t least,
+                           std::uint16_t* symbols) {
   const D16 d;
   const S16 di;
   const hn::Rebind<std::uint8_t, D16> bytes;
   const bool any_low = have_low(contexts);
   for (std::size_t i = 0; i < kGroup; i += hn::Lanes(d)) {
     const auto context = hn::PromoteTo(d, hn::LoadU(bytes, contexts + i));
-    auto high = hn::LoadU(di, levels + i);
+    auto high = load_halves(levels + i);
     if (any_low) {
       const auto half_class = hn::ShiftRight<4>(context);
       const auto low = hn::Sub(hn::Max(half_class, hn::Set(d, 7)), hn::Set(d, 7));

@@ -1,6 +1,7 @@
 // Factors from the loudest rows of a matrix and two sweeps over it.
 #include "laconic/operators/dither_factors.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLeastCount = 1 << 13;  // entries from which on a product may pay
 constexpr std::size_t kSampled = 64;          // rows that suggest a product, and that try it
-constexpr int kRounds = 3;                    // in which they do
+constexpr int kRounds = 2;                    // in which they do
 constexpr std::size_t kLeastChunk = 1 << 16;  // entries that a thread takes at a time
 constexpr std::size_t kMostChunks = 16;
 constexpr int kMostExponent = 40;  // of entries: nothing over- or underflows then
@@ -54,6 +55,13 @@ struct Room {
     few = take(sample.rank * sampled);
     right = take(sample.rank * all.cols);
   }
+  // Of the columns only the first.
+  void keep(std::size_t rank) {
+    sample.rank = all.rank = rank;
+    left = left.first(rank * all.rows);
+    few = few.first(rank * sample.rows);
+    right = right.first(rank * all.cols);
+  }
 };
 
 void copy_rows(std::span<const float> x, std::span<const std::uint32_t> chosen, std::size_t cols,
@@ -67,23 +75,55 @@ double sum_of_squares(std::span<const float> x) {
   return sum;
 }
 
-// Whether what orthonormal columns of `right` take out of rows that did not suggest them would pay
-// for the whole matrix.
-bool holds_elsewhere(std::span<const float> x, const Room& room, const Alive& alive, double omega,
-                     StageScratch& scratch) {
+// What each column of a factor holds of all squares.
+using Taken = std::array<double, kDitherRank>;
+Taken squares_of(std::span<const float> factor, std::size_t rank) {
+  Taken taken{};
+  const std::size_t size = factor.size() / rank;
+  for (std::size_t k = 0; k < rank; ++k) taken[k] = sum_of_squares(factor.subspan(k * size, size));
+  return taken;
+}
+
+// How many columns promise the fewest bits, and what is left of the entries' mean square then: as
+// if a product took the same part of every entry's variance.
+struct Choice {
+  std::size_t rank = 0;
+  double left = 0;
+};
+Choice chosen_rank(const DitherRest& rest, std::size_t rank, const Taken& taken, const Alive& alive,
+                   double squares, double omega) {
+  const double without = dither_bits(rest.entries, rest.loudness);
+  double most = 0, cost = 0, left = squares;
+  Choice best;
+  for (std::size_t k = 0; k < rank; ++k) {
+    left = std::max(0x1p-20 * squares, left - taken[k]);
+    const double noise = (omega * squares + left) / alive.entries();
+    cost += kBitsOfTable + alive.row_count * dither_bits(taken[k] / alive.row_count / noise) +
+            alive.col_count * dither_bits(taken[k] / alive.col_count / noise);
+    Loudness quieter = rest.loudness;
+    quieter.c = solved_noise(rest.entries, quieter, omega * squares * (squares / left));
+    const double saved = without - dither_bits(rest.entries, quieter) - cost;
+    if (saved > most) most = saved, best = {k + 1, left / alive.entries()};
+  }
+  return best;
+}
+
+// How many orthonormal columns of `right` would pay for the whole matrix, by what they take out of
+// rows that did not suggest them.
+std::size_t rank_elsewhere(const DitherRest& rest, const Room& room, const Alive& alive,
+                           double squares, double omega, StageScratch& scratch) {
   const auto all = scratch.chosen.reset(room.all.rows);
   std::size_t found = 0;
   for (std::size_t row = 0; row < room.all.rows; ++row)
     if (is_sent(alive.rows[row])) all[found++] = static_cast<std::uint32_t>(row);
   const std::size_t stride = found / room.sample.rows;
   for (std::size_t i = 0; i < room.sample.rows; ++i) all[i] = all[i * stride + stride / 2];
-  copy_rows(x, all.first(room.sample.rows), room.all.cols, room.rows.data());
+  copy_rows(rest.x, all.first(room.sample.rows), room.all.cols, room.rows.data());
   multiply(room.rows, room.sample, room.right, room.few);
-  const double squares = sum_of_squares(room.rows);
-  const double share = std::min(1.0, sum_of_squares(room.few) / std::max(squares, 0x1p-120));
-  const double saved = dither_bits(1 / omega) - dither_bits((1 - share) / omega);
-  return saved * alive.entries() >
-         static_cast<double>(room.sample.rank) * (alive.row_count + alive.col_count);
+  Taken taken = squares_of(room.few, room.sample.rank);
+  const double of_all = squares / std::max(sum_of_squares(room.rows), 0x1p-120);
+  for (double& part : taken) part *= of_all;
+  return chosen_rank(rest, room.sample.rank, taken, alive, squares, omega).rank;
 }
 
 // Rows as threads take them: how many at a time depends on the matrix alone, and so does every sum.
@@ -115,8 +155,9 @@ void along_rows(std::span<const float> x, const Room& room, const RowChunks& chu
 
 // Makes `left` orthonormal and `right` what the matrix is along it, from the loudest rows first;
 // false if it is clear that this does not pay.
-bool find_directions(std::span<const float> x, const Room& room, const Alive& alive, double omega,
-                     StageScratch& scratch) {
+bool find_directions(const DitherRest& rest, Room& room, const Alive& alive, double squares,
+                     double omega, StageScratch& scratch) {
+  const auto x = rest.x;
   const Key key(0x646974686572);
   const auto order = scratch.chosen.reset(room.all.rows);
   std::iota(order.begin(), order.end(), 0U);
@@ -127,15 +168,21 @@ bool find_directions(std::span<const float> x, const Room& room, const Alive& al
                    });
   std::ranges::sort(order.first(room.sample.rows));
   copy_rows(x, order.first(room.sample.rows), room.all.cols, room.rows.data());
-  draw_normal(key, room.right);
+  // Some of the rows themselves: nearer than directions that are drawn, by a round.
+  for (std::size_t k = 0; k < room.sample.rank; ++k)
+    std::copy_n(room.rows.data() + k * room.sample.rows / room.sample.rank * room.all.cols,
+                room.all.cols, room.right.data() + k * room.all.cols);
   for (int round = 0; round < kRounds; ++round) {
     multiply(room.rows, room.sample, room.right, room.few);
     orthonormalise(room.few, room.sample.rows, key.fork(1), scratch.bases);
     multiply_transposed(room.rows, room.sample, room.few, room.right, scratch.products);
   }
   orthonormalise(room.right, room.all.cols, key.fork(2), scratch.bases);
-  if (alive.row_count >= 4 * kSampled && !holds_elsewhere(x, room, alive, omega, scratch))
-    return false;
+  if (alive.row_count >= 4 * kSampled) {
+    const std::size_t rank = rank_elsewhere(rest, room, alive, squares, omega, scratch);
+    if (rank == 0) return false;
+    room.keep(std::min(rank + 1, room.all.rank));
+  }
   const RowChunks chunks(room.all);
   scratch.pool.each(chunks.count, [&](std::size_t chunk, unsigned) {
     multiply_rows(x, room.all, room.right, chunks.first(chunk), chunks.first(chunk + 1), room.left);
@@ -143,26 +190,6 @@ bool find_directions(std::span<const float> x, const Room& room, const Alive& al
   orthonormalise(room.left, room.all.rows, key.fork(3), scratch.bases);
   along_rows(x, room, chunks, scratch);
   return true;
-}
-
-// How many columns promise the fewest bits, and what is left of the entries' mean square then.
-struct Choice {
-  std::size_t rank = 0;
-  double left = 0;
-};
-Choice chosen_rank(const Room& room, const Alive& alive, double squares, double omega) {
-  double least = alive.entries() * dither_bits(1 / omega), cost = 0, left = squares;
-  Choice best;
-  for (std::size_t k = 0; k < room.all.rank; ++k) {
-    const double taken = sum_of_squares(room.right.subspan(k * room.all.cols, room.all.cols));
-    left = std::max(0.0, left - taken);
-    const double noise = (omega * squares + left) / alive.entries();
-    cost += kBitsOfTable + alive.row_count * dither_bits(taken / alive.row_count / noise) +
-            alive.col_count * dither_bits(taken / alive.col_count / noise);
-    const double bits = cost + alive.entries() * dither_bits(left / (omega * squares));
-    if (bits < least) least = bits, best = {k + 1, left / alive.entries()};
-  }
-  return best;
 }
 
 float largest_of(std::span<const float> x, std::span<const std::uint8_t> scales) {
@@ -241,9 +268,10 @@ void take_product_off(DitherRest& rest, const DitherShape& shape, double squares
   const Alive alive(shape, kept);
   const auto sampled =
       static_cast<std::size_t>(std::min<double>(static_cast<double>(kSampled), alive.row_count));
-  const Room room(shape, sampled, scratch.sample);
-  if (!find_directions(x, room, alive, omega, scratch)) return;
-  const Choice choice = chosen_rank(room, alive, squares, omega);
+  Room room(shape, sampled, scratch.sample);
+  if (!find_directions(rest, room, alive, squares, omega, scratch)) return;
+  const Choice choice = chosen_rank(rest, room.all.rank, squares_of(room.right, room.all.rank),
+                                    alive, squares, omega);
   if (choice.rank == 0) return;
   scratch.coded.clear();
   const double noise = omega * squares / alive.entries() + choice.left;

@@ -104,6 +104,7 @@ Choice chosen_rank(const DitherRest& rest, std::size_t rank, const Taken& taken,
     quieter.c = solved_noise(rest.entries, quieter, omega * squares * (squares / left));
     const double saved = without - dither_bits(rest.entries, quieter) - cost;
     if (saved > most) most = saved, best = {k + 1, left / alive.entries()};
+    if (k > best.rank + 1) break;  // two in turn saved less
   }
   return best;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/mixed.h"
@@ -139,15 +140,20 @@ void expand_run(const float* columns, std::size_t stride, const float* weights, 
   }
 }
 
-// out[i] = 0 + weights[k] * columns[k * stride + i], for k in turn; or x[i] minus that.
-template <bool kLeave>
+// sum += weights[k] * columns[k * stride + i] for kRank columns in turn; or out[i] becomes x[i]
+// minus the sum. Weights stay in registers.
+template <std::size_t kRank, bool kLeave>
 HWY_INLINE void product_by(const float* columns, std::size_t stride, const float* weights,
                            std::size_t rank, std::size_t count, const float* x, float* out) {
   const F32 d;
+  hn::Vec<F32> all[kRank == 0 ? 1 : kRank];
+  for (std::size_t k = 0; k < kRank; ++k) all[k] = hn::Set(d, weights[k]);
   std::size_t i = 0;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
     auto sum = hn::Zero(d);
-    for (std::size_t k = 0; k < rank; ++k)
+    for (std::size_t k = 0; k < kRank; ++k)
+      sum = hn::Add(sum, hn::Mul(all[k], hn::LoadU(d, columns + k * stride + i)));
+    for (std::size_t k = kRank; k < rank; ++k)
       sum = hn::Add(sum, hn::Mul(hn::Set(d, weights[k]), hn::LoadU(d, columns + k * stride + i)));
     if constexpr (kLeave) sum = hn::Sub(hn::LoadU(d, x + i), sum);
     hn::StoreU(sum, d, out + i);
@@ -159,12 +165,20 @@ HWY_INLINE void product_by(const float* columns, std::size_t stride, const float
   }
 }
 
+// out[i] = 0 + weights[k] * columns[k * stride + i], for k in turn; or x[i] minus that.
 void product_run(const float* columns, std::size_t stride, const float* weights, std::size_t rank,
                  std::size_t count, const float* x, float* out) {
-  if (x == nullptr)
-    product_by<false>(columns, stride, weights, rank, count, x, out);
-  else
-    product_by<true>(columns, stride, weights, rank, count, x, out);
+  const auto with = [&](auto first) HWY_ATTR {
+    if (x == nullptr)
+      product_by<first, false>(columns, stride, weights, rank, count, x, out);
+    else
+      product_by<first, true>(columns, stride, weights, rank, count, x, out);
+  };
+  if (rank >= 8) return with(std::integral_constant<std::size_t, 8>());
+  if (rank >= 6) return with(std::integral_constant<std::size_t, 6>());
+  if (rank >= 4) return with(std::integral_constant<std::size_t, 4>());
+  if (rank >= 2) return with(std::integral_constant<std::size_t, 2>());
+  with(std::integral_constant<std::size_t, 0>());
 }
 
 // out[i] += weights[k] * columns[k * stride + i], for k in turn.

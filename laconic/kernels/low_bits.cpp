@@ -150,7 +150,7 @@ HWY_INLINE void take_eight(const std::uint8_t* masks, LowBits& bits, std::uint8_
   bits.used %= 8;
 }
 
-bool take_group_bits(const std::uint8_t* masks, LowBits& bits, std::uint8_t* fields) {
+HWY_INLINE bool take_group_bits(const std::uint8_t* masks, LowBits& bits, std::uint8_t* fields) {
   std::size_t all = bits.used;
   for (std::size_t i = 0; i < kGroup; i += kEight)
     all += static_cast<std::size_t>(std::popcount(word_at(masks + i)));
@@ -188,24 +188,23 @@ bool take_run(const std::uint8_t* symbols, const std::uint8_t* contexts, std::si
       store_bytes(hn::Sub(one_above(hn::ShiftRight<4>(context)), hn::Set(d, 1)), masks + i);
     }
     if (!take_group_bits(masks, bits, fields)) return false;
-    bool others = false;
+    bool wide = false;
     for (std::size_t i = 0; i < kGroup; i += hn::Lanes(d)) {
       const Halves symbol = hn::PromoteTo(d, hn::LoadU(bytes, symbols + from + i));
       const Halves above = hn::Add(hn::PromoteTo(d, hn::LoadU(bytes, masks + i)), hn::Set(d, 1));
       const Halves field = hn::PromoteTo(d, hn::LoadU(bytes, fields + i));
       const Signed high = hn::Mul(hn::Add(hn::BitCast(di, symbol), least), hn::BitCast(di, above));
       const Signed level = hn::Add(high, hn::BitCast(di, hn::Sub(field, hn::ShiftRight<1>(above))));
-      hn::StoreU(level, di, made + i);
-      hn::StoreU(hn::DemoteTo(small, level), small, levels.small + from + i);
-      const auto far = hn::Gt(hn::Abs(level), hn::Set(di, kMostSmall));
-      others = others || !hn::AllFalse(di, hn::Or(far, hn::RebindMask(di, hn::Eq(symbol, last))));
+      // The bits of an escape as a signed byte.
+      const Halves top = hn::Set(d, 128);
+      const Signed bare = hn::BitCast(di, hn::Sub(hn::Xor(field, top), top));
+      const Signed result = hn::IfThenElse(hn::RebindMask(di, hn::Eq(symbol, last)), bare, level);
+      hn::StoreU(result, di, made + i);
+      hn::StoreU(hn::DemoteTo(small, result), small, levels.small + from + i);
+      wide = wide || !hn::AllFalse(di, hn::Gt(hn::Abs(level), hn::Set(di, kMostSmall)));
     }
-    for (std::size_t i = 0; others && i < kGroup; ++i) {
-      if (symbols[from + i] == kDitherSymbols - 1)
-        levels.small[from + i] = static_cast<std::int8_t>(fields[i]);
-      else
-        levels.set(from + i, made[i]);
-    }
+    for (std::size_t i = 0; wide && i < kGroup; ++i)
+      if (symbols[from + i] != kDitherSymbols - 1) levels.set(from + i, made[i]);
   }
   return true;
 }

@@ -210,6 +210,48 @@ TEST(Dither, FactorsThatCannotBeAreRefused) {
   EXPECT_NE(refusal(at, all.view()).find("a factor of -128"), std::string::npos);
 }
 
+// One class, whose levels have lowest bits: as many bytes as these fill, and zeros after them.
+TEST(Dither, LowestBitsThatCannotBeAreRefused) {
+  std::vector<float> x(1001, 2.5F);
+  for (std::size_t i = 0; i < x.size(); i += 3) x[i] = -2.5F;
+  const Operator op = parse_operator("dither:0.01");
+  const auto section = encode(op, x, make_keys(1, 2, 3));
+  ByteReader reader(section);
+  reader.varint("the form");
+  reader.take(6, "loudness");
+  reader.take(reader.varint("a chunk"), "scales");
+  reader.take(1, "a law");
+  reader.take(reader.varint("symbols"), "symbols");
+  const auto at = static_cast<std::ptrdiff_t>(section.size() - reader.left());
+  const std::uint64_t size = reader.varint("lowest bits");
+  ASSERT_EQ(size, 126U);  // one of each level
+  const auto refusal = [&](auto change) {
+    auto changed = section;
+    change(changed);
+    return message_of<DataError>([&] {
+      Scratch scratch;
+      op.check(changed, x.size(), make_keys(1, 2, 3), scratch);
+    });
+  };
+  using Bytes = std::vector<std::uint8_t>;
+  const auto last = at + 1 + 125;  // a varint of one byte is before them
+  EXPECT_NE(refusal([&](Bytes& bytes) {
+              --bytes[static_cast<std::size_t>(at)];
+              bytes.erase(bytes.begin() + last);
+            }).find("without its lowest bits"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](Bytes& bytes) {
+              ++bytes[static_cast<std::size_t>(at)];
+              bytes.insert(bytes.begin() + last + 1, std::uint8_t{0});
+            }).find("do not end where they should"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](Bytes& bytes) {
+              bytes[static_cast<std::size_t>(last)] |= 0x80;
+            }).find("do not end where they should"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](Bytes& bytes) { bytes.resize(static_cast<std::size_t>(at) + 50); }), "");
+}
+
 TEST(Dither, MeanOfFourRanksHasAQuarterOfTheVariance) {
   const auto x = gaussian(40000, 1);
   std::vector<float> mean(x.size());

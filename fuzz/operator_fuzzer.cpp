@@ -1,6 +1,6 @@
 // Operators on hostile sections and on any floats.
 // Input: u16 selects the operator, u16 the count, the rest is the section and, read as floats, an
-// array to encode.
+// array to encode; and, for operators to which rows and columns count, what a matrix is made of.
 #include <algorithm>
 #include <cmath>
 
@@ -77,6 +77,51 @@ void encode(const Operator& op, ByteView bytes) {
           "the same keys give the same bytes");
 }
 
+// A matrix that is nearly a sum of up to four outer products: shape, size, factors and what is left
+// of it are bytes of the input, over and over.
+struct Matrix {
+  std::size_t cols;
+  std::vector<float> x;
+
+  explicit Matrix(ByteView bytes) {
+    std::size_t at = 0;
+    const auto next = [&] { return static_cast<int>(bytes[at++ % bytes.size()]); };
+    const std::size_t rows = 40 + static_cast<std::size_t>(next()) * 2;
+    cols = 16 + static_cast<std::size_t>(next());
+    const auto rank = static_cast<std::size_t>(next() % 5), dead = static_cast<std::size_t>(next());
+    const int exponent = next() / 2 - 64, noise = next() % 64;
+    std::vector<int> factors(rank * (rows + cols));
+    for (int& value : factors) value = next() - 128;
+    x.resize(rows * cols);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t row = i / cols, col = i % cols;
+      if (dead > 0 && (row % dead == 1 || col % dead == 2)) continue;
+      int sum = (next() - 128) * noise;
+      for (std::size_t k = 0; k < rank; ++k)
+        sum += 16 * factors[k * rows + row] * factors[rank * rows + k * cols + col];
+      x[i] = std::ldexp(static_cast<float>(sum), exponent);
+    }
+  }
+};
+
+// It comes out as a section that its own operator takes, the same by any number of threads.
+void encode_matrix(const Operator& op, ByteView bytes) {
+  if (bytes.size() < 16 || bytes[0] % 4 != 0) return;  // they take longer than the rest
+  const Matrix matrix(bytes);
+  static Scratch one, two(2);
+  Buffer out, again;
+  const Source source{.fresh = std::span<const float>(matrix.x), .cols = matrix.cols};
+  require(op.encode(source, out, kKeys, one).finite, "a finite matrix is taken");
+  require(
+      op.encode(source, again, kKeys, two).finite && std::ranges::equal(out.view(), again.view()),
+      "threads change no byte of a matrix");
+  require(out.size() <= op.max_size(matrix.x.size()), "no section is larger than max_size");
+  std::vector<float> y(matrix.x.size());
+  require(accepts([&] { op.add(out.view(), 1, y, kKeys, one); }),
+          "an operator takes what it wrote of a matrix");
+  require(all_finite(y), "finite matrices stay finite");
+}
+
 }  // namespace
 }  // namespace laconic::fuzz
 
@@ -87,5 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t count = in.take<std::uint16_t>() % kMostEntries;
   decode(op, in.rest(), count);
   encode(op, in.rest());
+  if (op.spec().find("dither") == 0 || op.spec().find("contexts") != std::string::npos)
+    encode_matrix(op, in.rest());
   return 0;
 }

@@ -1,4 +1,4 @@
-"""Reads Laconic frames of data version 3 in plain Python, written from docs/frame.md only.
+"""Reads Laconic frames of data version 4 in plain Python, written from docs/frame.md only.
 
 Names are those of the page, and so is the order: words, head, table and foot, sections, selectors,
 codes of positions, bucket, quantisers, the coders levels and entropy. Specs follow what they name.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count, islice
 
-DATA_VERSION = 3
+DATA_VERSION = 4
 DTYPES = ("float32", "float16", "float64", "bfloat16")
 STATES = ("coded", "not finite", "rests")
 MOST = 64  # operators, dimensions
@@ -964,17 +964,32 @@ def levels_in_classes(data, classes, bins, shares_of, least):
     used = sorted(set(classes) - {0})
     require(used, "levels: no entry is sent")
     shares = {cls: shares_of(cls, data.u8()) for cls in used}
-    symbols = []
+    symbols, lowest = [], []
     for start in range(0, len(classes), PART):
-        some = zip(classes[start : start + PART], bins[start : start + PART])
-        contexts = [shares[cls][bin] if cls else None for cls, bin in some]
+        some = classes[start : start + PART]
+        here = zip(some, bins[start : start + PART])
+        contexts = [shares[cls][bin] if cls else None for cls, bin in here]
         symbols += read_symbols(Reader(data.take(data.varint()), "symbols"), contexts, -least)
-    bits = Bits(data)
-    levels = [
-        dither_level(bits, symbol, low_bits(cls), least) for symbol, cls in zip(symbols, classes)
-    ]
-    bits.end()
+        lowest += read_lowest(data, some) if low_bits(used[-1]) else [0] * len(some)
+    escapes = Bits(data)
+    levels = []
+    for symbol, cls, bits in zip(symbols, classes, lowest):
+        low = low_bits(cls)
+        high = symbol + least if symbol < 7 else read_escape(escapes, least)
+        levels.append((high << low) + bits - (1 << low >> 1))
+        require(abs(levels[-1]) <= 2**30, "dither: a level beyond 2^30")
+    escapes.end()
     return levels
+
+
+def read_lowest(data, classes):
+    """The lowest bits of a part's levels."""
+    part = Reader(data.take(data.varint()), "lowest bits")
+    bits = Bits(part)
+    numbers = [bits.lowest_first(low_bits(cls)) for cls in classes]
+    bits.end()
+    part.end()
+    return numbers
 
 
 def grid_in_contexts(data, n, draws):
@@ -1092,18 +1107,14 @@ def read_symbols(data, contexts, zero=2):
     return symbols
 
 
-def dither_level(bits, symbol, low, least):
-    high = symbol + least
-    if symbol == 7:
-        zeros = 0
-        while bits.bit() == 0:
-            zeros += 1
-        require(zeros <= 32, "dither: a level beyond 2^30")
-        number = bits.lowest_first(zeros) + 2**zeros - 1
-        high = least - 1 - number // 2 if number % 2 else high + number // 2
-    level = (high << low) + bits.lowest_first(low) - (1 << low >> 1)
-    require(abs(level) <= 2**30, "dither: a level beyond 2^30")
-    return level
+def read_escape(bits, least):
+    """A high part that no symbol stands for."""
+    zeros = 0
+    while bits.bit() == 0:
+        zeros += 1
+    require(zeros <= 32, "dither: a level beyond 2^30")
+    number = bits.lowest_first(zeros) + 2**zeros - 1
+    return least - 1 - number // 2 if number % 2 else least + 7 + number // 2
 
 
 # Coder `levels`, and none. A coder reads a plane of `count` symbols, knowing those of the one before

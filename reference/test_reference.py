@@ -128,7 +128,7 @@ def table_of(*rows):
 def head(operators=("identity",), extents=(3,), **changes):
     parts = dict(
         magic=b"LAC",
-        version=b"\3",
+        version=b"\4",
         extensions=varint(0),
         operators=varint(len(operators)) + b"".join(map(text, operators)),
         seed=struct.pack("<Q", 2**63 + 5),
@@ -457,7 +457,7 @@ class Head(ReaderTest):
     def test_refusals(self):
         self.refuses(frame_of_three(magic=b"LAD"), "LAC")
         self.refuses(frame_of_three(version=b"\0"), "data version 0")
-        self.refuses(frame_of_three(version=b"\2"), "data version 2; this reader knows 3")
+        self.refuses(frame_of_three(version=b"\2"), "data version 2; this reader knows 4")
         self.refuses(frame_of_three(extensions=varint(1) + varint(7) + text("a")), "extension 7")
         self.refuses(frame_of_three(extensions=varint(1) + varint(2) + varint(999)), "999 bytes")
         self.refuses(frame_of_three(extensions=varint(2**64 - 1)), "extension 1")

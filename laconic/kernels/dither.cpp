@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/dither_contexts-inl.h"
 #include "laconic/kernels/rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,36 +34,24 @@ HWY_INLINE Values as_float(Word magnitude) {
   return hn::Mul(hn::ConvertTo(F32(), hn::BitCast(I32(), magnitude)), set(0x1p-25F));
 }
 
-// As dither_low, of a vector of codes.
-HWY_INLINE Word low_of(Word code) {
-  const Word above = hn::ShiftRight<1>(hn::Sub(hn::ShiftRight<3>(code), hn::Set(U32(), 14)));
-  const auto has = hn::Gt(hn::BitCast(I32(), code), hn::Set(I32(), 16 * kDitherBins - 1));
-  return hn::IfThenElseZero(hn::RebindMask(U32(), has), above);
-}
-
 // What belongs to the scales of a vector of entries: the same one for a whole group, or looked up.
 class OfGroup {
  public:
   HWY_INLINE OfGroup(const DitherSteps& steps, const std::uint8_t* scales)
       : steps_(steps), scales_(scales) {}
-  HWY_INLINE void move(std::size_t i) {
-    scale_ = scales_[i / kGroup];
-    low_ = dither_low(steps_.code[scale_] / kDitherBins);
-  }
+  HWY_INLINE void move(std::size_t i) { scale_ = scales_[i / kGroup]; }
   HWY_INLINE Values step(std::size_t) const { return set(steps_.step[scale_]); }
   HWY_INLINE Values inverse(std::size_t) const { return set(steps_.inverse[scale_]); }
-  HWY_INLINE Word code(std::size_t) const { return hn::Set(U32(), steps_.code[scale_]); }
-  HWY_INLINE Word low(Word) const { return hn::Set(U32(), low_); }
 
  private:
   const DitherSteps& steps_;
   const std::uint8_t* scales_;
   std::size_t scale_ = 0;
-  std::uint32_t low_ = 0;
 };
 // Scales that lie near each other, as those of a stretch of most matrices do, and that of entries
-// that are not sent: from two registers, half of the time of looking them up in memory.
-constexpr std::size_t kNear = 2 * hn::MaxLanes(U32());  // scales; the last: not sent
+// that are not sent: from four registers, half of the time of looking them up in memory.
+constexpr std::size_t kTables = 4;
+constexpr std::size_t kNear = kTables * hn::MaxLanes(U32());  // scales; the last: not sent
 
 struct Near {
   bool all;
@@ -86,44 +75,49 @@ struct Near {
   }
 };
 
+// Entry at[i] of two tables, at below twice the lanes.
+HWY_INLINE Values look_up(Values a, Values b, Word at) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  return Values{_mm512_permutex2var_ps(a.raw, at.raw, b.raw)};
+#else
+  const F32 d;
+  const Word inside = hn::And(at, hn::Set(U32(), static_cast<std::uint32_t>(hn::Lanes(d) - 1)));
+  const auto index = hn::IndicesFromVec(d, inside);
+  return hn::IfThenElse(hn::RebindMask(d, hn::Ne(at, inside)), hn::TableLookupLanes(b, index),
+                        hn::TableLookupLanes(a, index));
+#endif
+}
+
 class OfNear {
  public:
   HWY_INLINE OfNear(const DitherSteps& steps, const std::uint8_t* scales, std::uint8_t least)
       : scales_(scales), least_(hn::Set(U32(), least)) {
-    fill(F32(), steps.step, least, steps_);
-    fill(F32(), steps.inverse, least, inverses_);
-    fill(U32(), steps.code, least, codes_);
+    fill(steps.step, least, steps_);
+    fill(steps.inverse, least, inverses_);
   }
   HWY_INLINE void move(std::size_t) const {}
-  HWY_INLINE Values step(std::size_t i) const { return look(F32(), steps_, i); }
-  HWY_INLINE Values inverse(std::size_t i) const { return look(F32(), inverses_, i); }
-  HWY_INLINE Word code(std::size_t i) const { return look(U32(), codes_, i); }
-  HWY_INLINE Word low(Word code) const { return low_of(code); }
+  HWY_INLINE Values step(std::size_t i) const { return look(steps_, i); }
+  HWY_INLINE Values inverse(std::size_t i) const { return look(inverses_, i); }
 
  private:
-  template <class D, class T, class V>
-  HWY_INLINE static void fill(D d, const T* of_all, std::size_t least, V* near) {
-    HWY_ALIGN T table[kNear] = {};
+  HWY_INLINE static void fill(const float* of_all, std::size_t least, Values* near) {
+    HWY_ALIGN float table[kNear] = {};
     for (std::size_t i = 0; i + 1 < kNear && least + i < kDitherNowhere; ++i)
       table[i] = of_all[least + i];
-    near[0] = hn::Load(d, table);
-    near[1] = hn::Load(d, table + kNear / 2);
+    for (std::size_t i = 0; i < kTables; ++i)
+      near[i] = hn::Load(F32(), table + i * kNear / kTables);
   }
-  template <class D, class V>
-  HWY_INLINE V look(D d, const V* near, std::size_t i) const {
-    const U32 du;
-    const Word scale = hn::PromoteTo(du, hn::LoadU(Bytes(), scales_ + i));
-    const Word at = hn::Min(hn::Sub(scale, least_), hn::Set(du, kNear - 1));
-    const Word inside = hn::And(at, hn::Set(du, kNear / 2 - 1));
-    const auto index = hn::IndicesFromVec(d, inside);
-    const auto upper = hn::RebindMask(d, hn::Ne(at, inside));
-    return hn::IfThenElse(upper, hn::TableLookupLanes(near[1], index),
-                          hn::TableLookupLanes(near[0], index));
+  HWY_INLINE Values look(const Values* near, std::size_t i) const {
+    const U32 d;
+    const Word scale = hn::PromoteTo(d, hn::LoadU(Bytes(), scales_ + i));
+    const Word at = hn::Min(hn::Sub(scale, least_), hn::Set(d, kNear - 1));
+    const Word inside = hn::And(at, hn::Set(d, kNear / 2 - 1));
+    return hn::IfThenElse(hn::RebindMask(F32(), hn::Ne(at, inside)),
+                          look_up(near[2], near[3], inside), look_up(near[0], near[1], inside));
   }
   const std::uint8_t* scales_;
   Word least_;
-  Values steps_[2], inverses_[2];
-  Word codes_[2];
+  Values steps_[kTables], inverses_[kTables];
 };
 class OfEach {
  public:
@@ -136,10 +130,6 @@ class OfEach {
   HWY_INLINE Values inverse(std::size_t i) const {
     return hn::GatherIndex(F32(), steps_.inverse, scales(i));
   }
-  HWY_INLINE Word code(std::size_t i) const {
-    return hn::GatherIndex(U32(), steps_.code, scales(i));
-  }
-  HWY_INLINE Word low(Word code) const { return low_of(code); }
 
  private:
   HWY_INLINE Ints scales(std::size_t i) const {
@@ -161,24 +151,6 @@ HWY_INLINE void with_scales(const DitherSteps& steps, DitherScales scales,
   use(OfEach(steps, scales.scales));
 }
 
-// Class and bin: class 0 has bin 0 only.
-HWY_INLINE Word context_of(Word code, Word low, Word magnitude) {
-  const U32 d;
-  const Word half = hn::IfThenElse(hn::Eq(low, hn::Zero(d)), hn::Zero(d), hn::Set(d, 1U << 24));
-  const Word bin = hn::Shr(hn::ShiftRight<21>(hn::Add(magnitude, half)), low);
-  return hn::IfThenElse(hn::Eq(code, hn::Zero(d)), code, hn::Add(code, bin));
-}
-
-// What is left of levels without their lowest bits, counted from `least`; the last: all others.
-HWY_INLINE Word symbol_of(Ints level, Word low, std::int32_t least) {
-  const U32 d;
-  const I32 di;
-  const Word round = hn::ShiftRight<1>(hn::Shl(hn::Set(d, 1), low));  // 0 where low is
-  const Ints high = hn::Shr(hn::Add(level, hn::BitCast(di, round)), hn::BitCast(di, low));
-  return hn::Min(hn::BitCast(d, hn::Sub(high, hn::Set(di, least))),
-                 hn::Set(d, static_cast<std::uint32_t>(kDitherSymbols - 1)));
-}
-
 // Levels from bytes, and where these do not hold them from where they do.
 HWY_INLINE Ints load_levels(const LevelView& levels, std::size_t i) {
   const I32 di;
@@ -190,135 +162,161 @@ HWY_INLINE Ints load_levels(const LevelView& levels, std::size_t i) {
   return hn::LoadU(di, all);
 }
 
-template <class Of>
-HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, std::uint32_t first, Key key,
-                          LevelSpan levels, std::uint16_t* symbols) {
+// The mirrored level of a vector of entries.
+HWY_INLINE Ints mirrored_of(Values x, Values inverse, Word draw) {
   const U32 d;
   const F32 df;
   const I32 di;
-  const hn::Rebind<std::uint16_t, U32> halves;
-  const hn::Rebind<std::int8_t, U32> bytes;
-  const std::size_t lanes = hn::Lanes(d);
+  const Dither u = dither_of(draw);
+  const Values offset = hn::BitCast(df, hn::Or(hn::BitCast(d, as_float(u.magnitude)), u.sign));
+  const Values moved = hn::Add(hn::Mul(x, inverse), hn::Add(offset, set(0.5F)));
+  const Values level = hn::Min(hn::Max(hn::Floor(moved), set(-kMostLevel)), set(kMostLevel));
+  // Where nothing is sent y is 0, and the largest |u| plus 1/2 is rounded to 1.
+  return hn::IfThenZeroElse(hn::RebindMask(di, hn::Eq(inverse, hn::Zero(df))),
+                            whole_part(hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign))));
+}
+
+template <class Of>
+HWY_INLINE void dither_by(const float* x, std::size_t count, Of of, const Contexts& contexts,
+                          std::uint32_t first, Key key, LevelSpan levels, std::uint16_t* symbols) {
+  const I32 di;
+  const U32 d;
+  const std::size_t lanes = hn::Lanes(di);
+  HWY_ALIGN std::uint8_t tops[kGroup], codes[kGroup];
+  HWY_ALIGN std::int32_t wide[kGroup];
   Hashed draws(first, key);
-  for (std::size_t i = 0; i < count; i += lanes) {
-    if (i % kGroup == 0) of.move(i);
-    const Dither u = dither_of(draws.next());
-    const Word code = of.code(i), low = of.low(code);
-    const Values offset = hn::BitCast(df, hn::Or(hn::BitCast(d, as_float(u.magnitude)), u.sign));
-    const Values y = hn::Mul(hn::LoadU(df, x + i), of.inverse(i));
-    const Values moved = hn::Add(y, hn::Add(offset, set(0.5F)));
-    const Values level = hn::Min(hn::Max(hn::Floor(moved), set(-kMostLevel)), set(kMostLevel));
-    // Where nothing is sent y is 0, and the largest |u| plus 1/2 is rounded to 1.
-    const Ints mirrored = hn::IfThenZeroElse(
-        hn::Eq(hn::BitCast(di, code), hn::Zero(di)),
-        hn::ConvertTo(di, hn::BitCast(df, hn::Xor(hn::BitCast(d, level), u.sign))));
-    const Word symbol = symbol_of(mirrored, low, kLeastSymbol);
-    const Word context = context_of(code, low, u.magnitude);
-    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(context), symbol))),
-               halves, symbols + i);
-    hn::StoreU(hn::DemoteTo(bytes, mirrored), bytes, levels.small + i);
-    if (HWY_LIKELY(hn::AllTrue(di, hn::Lt(hn::Abs(mirrored), hn::Set(di, kMostSmall + 1)))))
+  for (std::size_t from = 0; from < count; from += kGroup) {
+    if (contexts.none(from)) {
+      std::fill_n(levels.small + from, kGroup, std::int8_t{0});
+      std::fill_n(symbols + from, kGroup, static_cast<std::uint16_t>(-kLeastSymbol));
+      draws.skip(kGroup);
       continue;
-    std::int32_t wide[16];
-    hn::StoreU(mirrored, di, wide);
-    for (std::size_t lane = 0; lane < lanes; ++lane) levels.set(i + lane, wide[lane]);
+    }
+    of.move(from);
+    Ints most = hn::Zero(di);
+    const auto next = [&](std::size_t at, Word& top) LACONIC_INLINED {
+      const Word draw = draws.next();
+      const Ints level = mirrored_of(hn::LoadU(F32(), x + from + at), of.inverse(from + at), draw);
+      hn::StoreU(level, di, wide + at);
+      most = hn::Max(most, hn::Abs(level));
+      top = hn::ShiftRight<28>(draw);
+      return hn::BitCast(d, level);
+    };
+    for (std::size_t at = 0; at < kGroup; at += 4 * lanes) {
+      Word tops_of[4];
+      const Word a = next(at, tops_of[0]), b = next(at + lanes, tops_of[1]),
+                 c = next(at + 2 * lanes, tops_of[2]), e = next(at + 3 * lanes, tops_of[3]);
+      store_signed({a, b, c, e}, levels.small + from + at);
+      store_bytes({tops_of[0], tops_of[1], tops_of[2], tops_of[3]}, tops + at);
+    }
+    contexts.codes(from, codes);
+    add_bins(tops, codes);
+    if (HWY_LIKELY(hn::AllTrue(di, hn::Lt(most, hn::Set(di, kMostSmall + 1))))) {
+      to_symbols(levels.small + from, codes, kLeastSymbol, symbols + from);
+      continue;
+    }
+    HWY_ALIGN std::int16_t halves[kGroup];
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      levels.set(from + i, wide[i]);
+      halves[i] = static_cast<std::int16_t>(std::clamp(wide[i], -0x7fff, 0x7fff));
+    }
+    to_symbols(halves, codes, kLeastSymbol, symbols + from);
   }
 }
 
 void dither_run(const float* x, std::size_t count, const DitherSteps& steps, DitherScales scales,
                 std::uint32_t first, Key key, LevelSpan levels, std::uint16_t* symbols) {
-  with_scales(steps, scales, count,
-              [&](auto of) HWY_ATTR { dither_by(x, count, of, first, key, levels, symbols); });
-}
-
-template <class Of>
-HWY_INLINE void contexts_by(std::size_t count, Of of, std::uint32_t first, Key key,
-                            std::uint8_t* contexts) {
-  const U32 d;
-  const std::size_t lanes = hn::Lanes(d);
-  Hashed draws(first, key);
-  for (std::size_t i = 0; i < count; i += lanes) {
-    if (i % kGroup == 0) of.move(i);
-    const Dither u = dither_of(draws.next());
-    const Word code = of.code(i), context = context_of(code, of.low(code), u.magnitude);
-    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), context)), Bytes(), contexts + i);
-  }
+  const Contexts contexts(steps, scales);
+  with_scales(steps, scales, count, [&](auto of) HWY_ATTR {
+    dither_by(x, count, of, contexts, first, key, levels, symbols);
+  });
 }
 
 void contexts_run(std::size_t count, const DitherSteps& steps, DitherScales scales,
                   std::uint32_t first, Key key, std::uint8_t* contexts) {
-  with_scales(steps, scales, count,
-              [&](auto of) HWY_ATTR { contexts_by(count, of, first, key, contexts); });
+  const Contexts all(steps, scales);
+  HWY_ALIGN std::uint8_t tops[kGroup];
+  Hashed draws(first, key);
+  for (std::size_t i = 0; i < count; i += kGroup) {
+    all.codes(i, contexts + i);
+    if (all.none(i)) {
+      draws.skip(kGroup);
+      continue;
+    }
+    top_bits(draws, tops);
+    add_bins(tops, contexts + i);
+  }
 }
 
 template <bool kHasBase, class Of>
-HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, std::uint32_t first, Key key,
-                       const float* base, float weight, float* y) {
+HWY_INLINE void add_by(LevelView levels, std::size_t count, Of of, const Contexts& contexts,
+                       std::uint32_t first, Key key, const float* base, float weight, float* y) {
   const U32 d;
   const F32 df;
   const std::size_t lanes = hn::Lanes(d);
   const Values most = set(std::numeric_limits<float>::max()), w = set(weight);
   Hashed draws(first, key);
-  for (std::size_t i = 0; i < count; i += lanes) {
-    if (i % kGroup == 0) {
-      of.move(i);
-      hwy::Prefetch(y + i + kAddAhead);
+  for (std::size_t from = 0; from < count; from += kGroup) {
+    if (!kHasBase && contexts.none(from)) {
+      draws.skip(kGroup);
+      continue;
     }
-    const Dither u = dither_of(draws.next());
-    const Ints level = load_levels(levels, i);
-    const Values size =
-        hn::Mul(hn::Sub(hn::ConvertTo(df, level), as_float(u.magnitude)), of.step(i));
-    Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
-    held = hn::BitCast(df, hn::Xor(hn::BitCast(d, held), u.sign));
-    if constexpr (kHasBase) {
-      held = hn::Add(held, hn::LoadU(df, base + i));
-      held = hn::Min(hn::Max(held, hn::Neg(most)), most);
+    of.move(from);
+    hwy::Prefetch(y + from + kAddAhead);
+    for (std::size_t i = from; i < from + kGroup; i += lanes) {
+      const Dither u = dither_of(draws.next());
+      const Ints level = load_levels(levels, i);
+      const Values size =
+          hn::Mul(hn::Sub(hn::ConvertTo(df, level), as_float(u.magnitude)), of.step(i));
+      Values held = hn::Min(hn::Max(size, hn::Neg(most)), most);
+      held = hn::BitCast(df, hn::Xor(hn::BitCast(d, held), u.sign));
+      if constexpr (kHasBase) {
+        held = hn::Add(held, hn::LoadU(df, base + i));
+        held = hn::Min(hn::Max(held, hn::Neg(most)), most);
+      }
+      add_to(y + i, w, held);
     }
-    add_to(y + i, w, held);
   }
 }
 
 void add_dithered_run(LevelView levels, std::size_t count, const DitherSteps& steps,
                       DitherScales scales, std::uint32_t first, Key key, const float* base,
                       float weight, float* y) {
+  const Contexts contexts(steps, scales);
   with_scales(steps, scales, count, [&](auto of) HWY_ATTR {
     if (base == nullptr)
-      add_by<false>(levels, count, of, first, key, base, weight, y);
+      add_by<false>(levels, count, of, contexts, first, key, base, weight, y);
     else
-      add_by<true>(levels, count, of, first, key, base, weight, y);
+      add_by<true>(levels, count, of, contexts, first, key, base, weight, y);
   });
-}
-
-template <class Of>
-HWY_INLINE void in_classes_by(LevelView levels, std::size_t count, Of of, std::int32_t least,
-                              std::uint16_t* symbols) {
-  const I32 di;
-  const hn::Rebind<std::uint16_t, U32> halves;
-  for (std::size_t i = 0; i < count; i += hn::Lanes(di)) {
-    if (i % kGroup == 0) of.move(i);
-    const Word code = of.code(i), symbol = symbol_of(load_levels(levels, i), of.low(code), least);
-    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(di, hn::Or(hn::ShiftLeft<3>(code), symbol))),
-               halves, symbols + i);
-  }
 }
 
 void in_classes_run(LevelView levels, std::size_t count, const DitherSteps& steps,
                     DitherScales scales, std::int32_t least, std::uint16_t* symbols) {
-  with_scales(steps, scales, count,
-              [&](auto of) HWY_ATTR { in_classes_by(levels, count, of, least, symbols); });
-}
-
-template <class Of>
-HWY_INLINE void classes_by(std::size_t count, Of of, std::uint8_t* contexts) {
-  for (std::size_t i = 0; i < count; i += hn::Lanes(U32())) {
-    if (i % kGroup == 0) of.move(i);
-    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(I32(), of.code(i))), Bytes(), contexts + i);
+  const hn::CappedTag<std::int8_t, kGroup> d;
+  const Contexts contexts(steps, scales);
+  HWY_ALIGN std::uint8_t codes[kGroup];
+  for (std::size_t from = 0; from < count; from += kGroup) {
+    contexts.codes(from, codes);
+    bool wide = false;
+    for (std::size_t i = 0; i < kGroup; i += hn::Lanes(d))
+      wide = wide ||
+             !hn::AllFalse(d, hn::Eq(hn::LoadU(d, levels.small + from + i), hn::Set(d, kWide)));
+    if (HWY_LIKELY(!wide)) {
+      to_symbols(levels.small + from, codes, least, symbols + from);
+      continue;
+    }
+    HWY_ALIGN std::int16_t halves[kGroup];
+    for (std::size_t i = 0; i < kGroup; ++i)
+      halves[i] = static_cast<std::int16_t>(std::clamp(levels[from + i], -0x7fff, 0x7fff));
+    to_symbols(halves, codes, least, symbols + from);
   }
 }
 
 void classes_run(std::size_t count, const DitherSteps& steps, DitherScales scales,
-                 std::uint8_t* contexts) {
-  with_scales(steps, scales, count, [&](auto of) HWY_ATTR { classes_by(count, of, contexts); });
+                 std::uint8_t* classes) {
+  const Contexts contexts(steps, scales);
+  for (std::size_t i = 0; i < count; i += kGroup) contexts.codes(i, classes + i);
 }
 
 }  // namespace laconic::kernels::HWY_NAMESPACE

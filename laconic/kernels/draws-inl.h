@@ -37,6 +37,10 @@ class Hashed {
     return hn::Xor(h, hn::ShiftRight<16>(h));
   }
 
+  HWY_INLINE void skip(std::uint32_t count) {
+    counter_ = hwy::HWY_NAMESPACE::Add(counter_, hwy::HWY_NAMESPACE::Set(U32(), count));
+  }
+
   // 23 bits of a draw, to be added to a mantissa.
   static HWY_INLINE Word mantissa(Word draw) {
     return hwy::HWY_NAMESPACE::And(draw, hwy::HWY_NAMESPACE::Set(U32(), (1U << 23) - 1));

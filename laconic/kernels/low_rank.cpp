@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <type_traits>
 
 #include "laconic/kernels/axpy.h"
 #include "laconic/kernels/mixed.h"
@@ -139,6 +139,47 @@ void expand_run(const float* columns, std::size_t stride, const float* weights, 
   }
 }
 
+// sum += weights[k] * columns[k * stride + i] for kRank columns in turn; or out[i] becomes x[i]
+// minus the sum. Weights stay in registers.
+template <std::size_t kRank, bool kLeave>
+HWY_INLINE void product_by(const float* columns, std::size_t stride, const float* weights,
+                           std::size_t rank, std::size_t count, const float* x, float* out) {
+  const F32 d;
+  hn::Vec<F32> all[kRank == 0 ? 1 : kRank];
+  for (std::size_t k = 0; k < kRank; ++k) all[k] = hn::Set(d, weights[k]);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    auto sum = hn::Zero(d);
+    for (std::size_t k = 0; k < kRank; ++k)
+      sum = hn::Add(sum, hn::Mul(all[k], hn::LoadU(d, columns + k * stride + i)));
+    for (std::size_t k = kRank; k < rank; ++k)
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, weights[k]), hn::LoadU(d, columns + k * stride + i)));
+    if constexpr (kLeave) sum = hn::Sub(hn::LoadU(d, x + i), sum);
+    hn::StoreU(sum, d, out + i);
+  }
+  for (; i < count; ++i) {
+    float sum = 0;
+    for (std::size_t k = 0; k < rank; ++k) sum += weights[k] * columns[k * stride + i];
+    out[i] = kLeave ? x[i] - sum : sum;
+  }
+}
+
+// out[i] = 0 + weights[k] * columns[k * stride + i], for k in turn; or x[i] minus that.
+void product_run(const float* columns, std::size_t stride, const float* weights, std::size_t rank,
+                 std::size_t count, const float* x, float* out) {
+  const auto with = [&](auto first) HWY_ATTR {
+    if (x == nullptr)
+      product_by<first, false>(columns, stride, weights, rank, count, x, out);
+    else
+      product_by<first, true>(columns, stride, weights, rank, count, x, out);
+  };
+  if (rank >= 8) return with(std::integral_constant<std::size_t, 8>());
+  if (rank >= 6) return with(std::integral_constant<std::size_t, 6>());
+  if (rank >= 4) return with(std::integral_constant<std::size_t, 4>());
+  if (rank >= 2) return with(std::integral_constant<std::size_t, 2>());
+  with(std::integral_constant<std::size_t, 0>());
+}
+
 // out[i] += weights[k] * columns[k * stride + i], for k in turn.
 void add_columns_run(const float* columns, std::size_t stride, const float* weights,
                      std::size_t rank, std::size_t count, float* out) {
@@ -165,6 +206,7 @@ HWY_EXPORT(dot_run);
 HWY_EXPORT(add_rows_run);
 HWY_EXPORT(add_columns_run);
 HWY_EXPORT(expand_run);
+HWY_EXPORT(product_run);
 
 }  // namespace kernels
 
@@ -178,8 +220,8 @@ constexpr std::size_t kRowBlock = 64;  // rows whose sum is made apart: rounding
 constexpr double kDependent = 1e-6;    // more than float32 leaves of a column that depends
 
 // `count` rows of the matrix from row `at` on, kDotRows or one, with every column of `right`.
-void multiply_rows(const float* rows, std::size_t count, const MatrixShape& shape,
-                   const float* right, std::size_t at, float* left) {
+void multiply_few(const float* rows, std::size_t count, const MatrixShape& shape,
+                  const float* right, std::size_t at, float* left) {
   const std::size_t whole = shape.cols / kDotLanes * kDotLanes;
   float lanes[kernels::kDotRows * kSome * kDotLanes];
   for (std::size_t from = 0; from < shape.rank; from += kSome) {
@@ -205,7 +247,7 @@ void multiply_some(const float* matrix, const MatrixShape& shape, const float* r
                    std::size_t first, std::size_t last, float* left) {
   while (first < last) {
     const std::size_t count = last - first >= kernels::kDotRows ? kernels::kDotRows : 1;
-    multiply_rows(matrix + first * shape.cols, count, shape, right, first, left);
+    multiply_few(matrix + first * shape.cols, count, shape, right, first, left);
     first += count;
   }
 }
@@ -243,10 +285,43 @@ void add_rows(std::span<const float> matrix, const MatrixShape& shape, std::span
                           sums.subspan(k * shape.cols, shape.cols));
 }
 
+// Calls use(row, col, done, part) for the stretches of rows that entries from..from + count are.
+template <class Use>
+void in_rows(const MatrixShape& shape, std::size_t from, std::size_t count, Use use) {
+  std::size_t row = from / shape.cols, col = from % shape.cols;
+  for (std::size_t done = 0; done < count; ++row, col = 0) {
+    const std::size_t part = std::min(count - done, shape.cols - col);
+    use(row, col, done, part);
+    done += part;
+  }
+}
+
+void fill_or_leave(std::span<const float> left, std::span<const float> right,
+                   const MatrixShape& shape, std::size_t from, const float* x,
+                   std::span<float> out) {
+  in_rows(shape, from, out.size(),
+          [&](std::size_t row, std::size_t col, std::size_t done, std::size_t part) {
+            float weights[kSome];
+            bool any = false;
+            for (std::size_t k = 0; k < shape.rank; ++k) {
+              weights[k] = left[k * shape.rows + row];
+              any = any || weights[k] != 0;
+            }
+            HWY_DYNAMIC_DISPATCH(kernels::product_run)
+            (right.data() + col, shape.cols, weights, any ? shape.rank : 0, part,
+             x == nullptr ? nullptr : x + done, out.data() + done);
+          });
+}
+
+// Eight sums side by side: one alone would wait for each of its terms.
 double dot(std::span<const double> a, std::span<const double> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
+  constexpr std::size_t kSums = 8;
+  double sums[kSums] = {};
+  std::size_t i = 0;
+  for (; i + kSums <= a.size(); i += kSums)
+    for (std::size_t lane = 0; lane < kSums; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  for (; i < a.size(); ++i) sums[i % kSums] += a[i] * b[i];
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
 // Takes out of x what lies along the columns before it. Twice: once leaves a rounding error that
@@ -286,13 +361,24 @@ void mix_and_multiply(const Floats& fresh, float b, std::span<const float> kept,
   }
 }
 
+void multiply_rows(std::span<const float> matrix, const MatrixShape& shape,
+                   std::span<const float> right, std::size_t first, std::size_t last,
+                   std::span<float> left) {
+  multiply_some(matrix.data(), shape, right.data(), first, last, left.data());
+}
+
 void multiply_transposed(std::span<const float> matrix, const MatrixShape& shape,
                          std::span<const float> left, std::span<float> right, Array<float>& spare) {
-  const auto sums = spare.reset(right.size());
+  multiply_rows_transposed(matrix, shape, left, 0, shape.rows, right, spare.reset(right.size()));
+}
+
+void multiply_rows_transposed(std::span<const float> matrix, const MatrixShape& shape,
+                              std::span<const float> left, std::size_t first, std::size_t last,
+                              std::span<float> right, std::span<float> sums) {
   std::ranges::fill(right, 0.0F);
-  for (std::size_t from = 0; from < shape.rows; from += kRowBlock) {
+  for (std::size_t from = first; from < last; from += kRowBlock) {
     std::ranges::fill(sums, 0.0F);
-    add_rows(matrix, shape, left, from, std::min(shape.rows, from + kRowBlock), sums);
+    add_rows(matrix, shape, left, from, std::min(last, from + kRowBlock), sums);
     kernels::add_scaled(sums.data(), 1, right);
   }
 }
@@ -323,6 +409,17 @@ void expand(std::span<const float> left, std::span<const float> right, const Mat
   }
 }
 
+void fill_product(std::span<const float> left, std::span<const float> right,
+                  const MatrixShape& shape, std::size_t from, std::span<float> product) {
+  fill_or_leave(left, right, shape, from, nullptr, product);
+}
+
+void leave_product(std::span<const float> left, std::span<const float> right,
+                   const MatrixShape& shape, std::size_t from, const float* x,
+                   std::span<float> rest) {
+  fill_or_leave(left, right, shape, from, x, rest);
+}
+
 void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<double>& spare) {
   const auto done = spare.reset(columns.size());
   std::ranges::copy(columns, done.begin());
@@ -340,40 +437,6 @@ void orthonormalise(std::span<float> columns, std::size_t rows, Key key, Array<d
     const double norm = std::sqrt(dot(x, x));
     for (double& value : x) value /= norm;
     std::ranges::transform(x, column.begin(), [](double v) { return static_cast<float>(v); });
-  }
-}
-
-MatrixShape shape_of_factors(std::size_t rows, std::size_t cols, std::size_t rank) {
-  const std::size_t most = std::min({rank, rows, cols});
-  return {rows, cols, most * (rows + cols) < rows * cols ? most : 0};
-}
-
-void longest_rows(std::span<const float> factor, std::size_t rows, std::size_t kept,
-                  Array<std::uint32_t>& chosen, Array<double>& lengths) {
-  const auto length = lengths.reset(rows);
-  std::ranges::fill(length, 0.0);
-  for (std::size_t i = 0; i < factor.size(); ++i)
-    length[i % rows] += static_cast<double>(factor[i]) * factor[i];
-  const auto order = chosen.reset(rows);
-  std::iota(order.begin(), order.end(), 0U);
-  std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) {
-                     return length[a] != length[b] ? length[a] > length[b] : a < b;
-                   });
-  chosen.truncate(kept);
-  std::ranges::sort(chosen.span());
-}
-
-// The sum of twelve uniform draws: no function of libm, whose last bit differs between machines.
-void draw_normal(Key key, std::span<float> x) {
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    std::int64_t sum = 0;
-    for (std::uint64_t word = 0; word < 3; ++word) {
-      const std::uint64_t bits = key.bits(3 * i + word);
-      for (unsigned shift = 0; shift < 64; shift += 16)
-        sum += static_cast<std::int64_t>(bits >> shift & 0xffff);
-    }
-    x[i] = static_cast<float>(2 * sum - 12 * 0xffff) / 0x1p17F;
   }
 }
 

@@ -30,6 +30,15 @@ void mix_and_multiply(const Floats& fresh, float b, std::span<const float> kept,
 void multiply_transposed(std::span<const float> matrix, const MatrixShape& shape,
                          std::span<const float> left, std::span<float> right, Array<float>& spare);
 
+// Both for rows first to last - 1 alone: those of `left`, and what they add to `right`, of which
+// `sums` is as long. Threads take rows.
+void multiply_rows(std::span<const float> matrix, const MatrixShape& shape,
+                   std::span<const float> right, std::size_t first, std::size_t last,
+                   std::span<float> left);
+void multiply_rows_transposed(std::span<const float> matrix, const MatrixShape& shape,
+                              std::span<const float> left, std::size_t first, std::size_t last,
+                              std::span<float> right, std::span<float> sums);
+
 // M += weight * left * right^T.
 void add_product(std::span<const float> left, std::span<const float> right,
                  const MatrixShape& shape, float weight, std::span<float> matrix);
@@ -38,6 +47,13 @@ void add_product(std::span<const float> left, std::span<const float> right,
 // sweep, m[i] = c * (m[i] - product[i]).
 void expand(std::span<const float> left, std::span<const float> right, const MatrixShape& shape,
             std::size_t from, std::span<float> product, float c, float* m);
+
+// The same entries alone, and x[i] - product[i]; of a rank of 16 at most.
+void fill_product(std::span<const float> left, std::span<const float> right,
+                  const MatrixShape& shape, std::size_t from, std::span<float> product);
+void leave_product(std::span<const float> left, std::span<const float> right,
+                   const MatrixShape& shape, std::size_t from, const float* x,
+                   std::span<float> rest);
 
 // Makes columns of `rows` entries each, at most as many as rows, orthonormal by modified
 // Gram-Schmidt in double. A column that depends on those before it becomes a random one, drawn from

@@ -139,6 +139,21 @@ HWY_INLINE Word taken(Word x, const Pair (&begins)[4], std::uint8_t* symbols) {
   return hn::Add(hn::Mul(share, hn::ShiftRight<kShareBits>(x)), inside);
 }
 
+// The symbol that has all shares, or -1.
+int only_symbol(const ContextShares& shares) {
+  for (std::size_t symbol = 0; symbol < kContextSymbols; ++symbol)
+    if (shares.share(symbol) == kShares) return static_cast<int>(symbol);
+  return -1;
+}
+
+// `count` is 16 or 32.
+HWY_INLINE bool all_zeros(const std::uint8_t* bytes, std::size_t count) {
+  const hn::CappedTag<std::uint8_t, 16> d;
+  auto any = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) any = hn::Or(any, hn::LoadU(d, bytes + i));
+  return hn::AllTrue(d, hn::Eq(any, hn::Zero(d)));
+}
+
 template <std::size_t kStates>
 HWY_INLINE std::size_t take_by(std::uint32_t* states, const std::uint8_t*& at_now,
                                const std::uint8_t* end, std::span<const std::uint8_t> contexts,
@@ -149,12 +164,19 @@ HWY_INLINE std::size_t take_by(std::uint32_t* states, const std::uint8_t*& at_no
   for (std::size_t v = 0; v < kVectors; ++v) x[v] = hn::LoadU(U32(), states + v * kLanes);
   const std::uint8_t* at = at_now;
   std::size_t i = 0;
-  for (; i < most && static_cast<std::size_t>(end - at) >= kStepBytes; i += kStates)
+  const int only = only_symbol(shares[0]);
+  for (; i < most && static_cast<std::size_t>(end - at) >= kStepBytes; i += kStates) {
+    // A symbol that takes all shares leaves its state as it is. Rows of zeros make many of them.
+    if (only >= 0 && all_zeros(contexts.data() + i, kStates)) {
+      std::fill_n(symbols + i, kStates, static_cast<std::uint8_t>(only));
+      continue;
+    }
     for (std::size_t v = 0; v < kVectors; ++v) {
       Pair begins[4];
       load_begins(contexts.data() + i + v * kLanes, shares, begins);
       x[v] = refilled(taken(x[v], begins, symbols + i + v * kLanes), at);
     }
+  }
   for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(x[v], U32(), states + v * kLanes);
   at_now = at;
   return i;
@@ -199,6 +221,18 @@ struct Codes {
   }
 };
 
+// Whether sixteen symbols are all the one of context 0 that has all shares: states stay as they
+// are.
+HWY_INLINE bool all_without_state(const std::uint16_t* symbols, const ContextCode* codes) {
+  const hn::CappedTag<std::uint16_t, kMany> d;
+  const std::uint16_t one = *symbols;
+  if (one >= kContextSymbols || codes[one] >> 16 != kShares) return false;
+  auto same = hn::Eq(hn::Zero(d), hn::Zero(d));
+  for (std::size_t i = 0; i < kMany; i += hn::Lanes(d))
+    same = hn::And(same, hn::Eq(hn::LoadU(d, symbols + i), hn::Set(d, one)));
+  return hn::AllTrue(d, same);
+}
+
 template <std::size_t kStates>
 HWY_INLINE void put_by(std::uint32_t* states, std::span<const std::uint16_t> symbols,
                        const ContextCode* codes, std::uint8_t*& to_now) {
@@ -216,7 +250,8 @@ HWY_INLINE void put_by(std::uint32_t* states, std::span<const std::uint16_t> sym
     for (std::size_t part = kStates; part > 0; part -= kMany) {
       const std::size_t i = end - kStates + part;
       Codes& now = ahead[i % kAhead / kMany];
-      for (std::size_t lane = kMany; lane > 0; lane -= kLanes) {
+      const bool idle = all_without_state(symbols.data() + i - kMany, codes);
+      for (std::size_t lane = kMany; !idle && lane > 0; lane -= kLanes) {
         Word& mine = x[(part - kMany + lane - kLanes) / kLanes];
         const Word code = hn::Load(d, now.codes + lane - kLanes);
         const Word begin = hn::And(code, set(0xffff)), share = hn::ShiftRight<16>(code);

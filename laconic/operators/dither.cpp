@@ -38,7 +38,7 @@ class Dither : public CodedQuantiser {
     known = {keys.own, keys.first, shape.cols, shape.matrix, true, 0, {}};
     const auto scales = planes[1].first(shape.scales());
     DitherRest rest{.x = x};
-    const auto squares = measure_scales(x, shape, scales, rest.loudness.exponent, scratch);
+    const auto squares = measure_scales({.x = x}, shape, scales, rest.loudness.exponent, scratch);
     if (!squares) return false;
     rest.entries = entries_of(shape, scales);
     if (*squares > 0) {

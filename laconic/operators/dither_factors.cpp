@@ -1,6 +1,7 @@
 // Factors from the loudest rows of a matrix and two sweeps over it.
 #include "laconic/operators/dither_factors.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -12,8 +13,10 @@ namespace {
 
 constexpr std::size_t kLeastCount = 1 << 13;  // entries from which on a product may pay
 constexpr std::size_t kSampled = 64;          // rows that suggest a product, and that try it
-constexpr int kRounds = 3;                    // in which they do
-constexpr int kMostExponent = 40;             // of entries: nothing over- or underflows then
+constexpr int kRounds = 2;                    // in which they do
+constexpr std::size_t kLeastChunk = 1 << 16;  // entries that a thread takes at a time
+constexpr std::size_t kMostChunks = 16;
+constexpr int kMostExponent = 40;  // of entries: nothing over- or underflows then
 constexpr float kMostSize = 0x1p100F, kLeastSize = 0x1p-100F;
 constexpr double kBitsOfTable = 300;  // of the code of a column and its size
 constexpr int kMost = 127;
@@ -52,6 +55,13 @@ struct Room {
     few = take(sample.rank * sampled);
     right = take(sample.rank * all.cols);
   }
+  // Of the columns only the first.
+  void keep(std::size_t rank) {
+    sample.rank = all.rank = rank;
+    left = left.first(rank * all.rows);
+    few = few.first(rank * sample.rows);
+    right = right.first(rank * all.cols);
+  }
 };
 
 void copy_rows(std::span<const float> x, std::span<const std::uint32_t> chosen, std::size_t cols,
@@ -65,29 +75,90 @@ double sum_of_squares(std::span<const float> x) {
   return sum;
 }
 
-// Whether what orthonormal columns of `right` take out of rows that did not suggest them would pay
-// for the whole matrix.
-bool holds_elsewhere(std::span<const float> x, const Room& room, const Alive& alive, double omega,
-                     StageScratch& scratch) {
+// What each column of a factor holds of all squares.
+using Taken = std::array<double, kDitherRank>;
+Taken squares_of(std::span<const float> factor, std::size_t rank) {
+  Taken taken{};
+  const std::size_t size = factor.size() / rank;
+  for (std::size_t k = 0; k < rank; ++k) taken[k] = sum_of_squares(factor.subspan(k * size, size));
+  return taken;
+}
+
+// How many columns promise the fewest bits, and what is left of the entries' mean square then: as
+// if a product took the same part of every entry's variance.
+struct Choice {
+  std::size_t rank = 0;
+  double left = 0;
+};
+Choice chosen_rank(const DitherRest& rest, std::size_t rank, const Taken& taken, const Alive& alive,
+                   double squares, double omega) {
+  const double without = dither_bits(rest.entries, rest.loudness);
+  double most = 0, cost = 0, left = squares;
+  Choice best;
+  for (std::size_t k = 0; k < rank; ++k) {
+    left = std::max(0x1p-20 * squares, left - taken[k]);
+    const double noise = (omega * squares + left) / alive.entries();
+    cost += kBitsOfTable + alive.row_count * dither_bits(taken[k] / alive.row_count / noise) +
+            alive.col_count * dither_bits(taken[k] / alive.col_count / noise);
+    Loudness quieter = rest.loudness;
+    quieter.c = solved_noise(rest.entries, quieter, omega * squares * (squares / left));
+    const double saved = without - dither_bits(rest.entries, quieter) - cost;
+    if (saved > most) most = saved, best = {k + 1, left / alive.entries()};
+    if (k > best.rank + 1) break;  // two in turn saved less
+  }
+  return best;
+}
+
+// How many orthonormal columns of `right` would pay for the whole matrix, by what they take out of
+// rows that did not suggest them.
+std::size_t rank_elsewhere(const DitherRest& rest, const Room& room, const Alive& alive,
+                           double squares, double omega, StageScratch& scratch) {
   const auto all = scratch.chosen.reset(room.all.rows);
   std::size_t found = 0;
   for (std::size_t row = 0; row < room.all.rows; ++row)
     if (is_sent(alive.rows[row])) all[found++] = static_cast<std::uint32_t>(row);
   const std::size_t stride = found / room.sample.rows;
   for (std::size_t i = 0; i < room.sample.rows; ++i) all[i] = all[i * stride + stride / 2];
-  copy_rows(x, all.first(room.sample.rows), room.all.cols, room.rows.data());
+  copy_rows(rest.x, all.first(room.sample.rows), room.all.cols, room.rows.data());
   multiply(room.rows, room.sample, room.right, room.few);
-  const double squares = sum_of_squares(room.rows);
-  const double share = std::min(1.0, sum_of_squares(room.few) / std::max(squares, 0x1p-120));
-  const double saved = dither_bits(1 / omega) - dither_bits((1 - share) / omega);
-  return saved * alive.entries() >
-         static_cast<double>(room.sample.rank) * (alive.row_count + alive.col_count);
+  Taken taken = squares_of(room.few, room.sample.rank);
+  const double of_all = squares / std::max(sum_of_squares(room.rows), 0x1p-120);
+  for (double& part : taken) part *= of_all;
+  return chosen_rank(rest, room.sample.rank, taken, alive, squares, omega).rank;
+}
+
+// Rows as threads take them: how many at a time depends on the matrix alone, and so does every sum.
+struct RowChunks {
+  std::size_t all, rows, count;
+
+  explicit RowChunks(const MatrixShape& shape)
+      : all(shape.rows),
+        rows(std::max({std::size_t{64}, kLeastChunk / shape.cols,
+                       (shape.rows + kMostChunks - 1) / kMostChunks})),
+        count((shape.rows + rows - 1) / rows) {}
+  std::size_t first(std::size_t chunk) const { return std::min(all, chunk * rows); }
+};
+
+// Makes `right` what the matrix is along `left`.
+void along_rows(std::span<const float> x, const Room& room, const RowChunks& chunks,
+                StageScratch& scratch) {
+  const std::size_t size = room.right.size();
+  const auto parts = scratch.products.reset(2 * chunks.count * size);
+  const auto part_of = [&](std::size_t part) { return parts.subspan(part * size, size); };
+  scratch.pool.each(chunks.count, [&](std::size_t chunk, unsigned) {
+    multiply_rows_transposed(x, room.all, room.left, chunks.first(chunk), chunks.first(chunk + 1),
+                             part_of(2 * chunk), part_of(2 * chunk + 1));
+  });
+  std::ranges::copy(part_of(0), room.right.begin());
+  for (std::size_t chunk = 1; chunk < chunks.count; ++chunk)
+    for (std::size_t i = 0; i < size; ++i) room.right[i] += part_of(2 * chunk)[i];
 }
 
 // Makes `left` orthonormal and `right` what the matrix is along it, from the loudest rows first;
 // false if it is clear that this does not pay.
-bool find_directions(std::span<const float> x, const Room& room, const Alive& alive, double omega,
-                     StageScratch& scratch) {
+bool find_directions(const DitherRest& rest, Room& room, const Alive& alive, double squares,
+                     double omega, StageScratch& scratch) {
+  const auto x = rest.x;
   const Key key(0x646974686572);
   const auto order = scratch.chosen.reset(room.all.rows);
   std::iota(order.begin(), order.end(), 0U);
@@ -98,39 +169,28 @@ bool find_directions(std::span<const float> x, const Room& room, const Alive& al
                    });
   std::ranges::sort(order.first(room.sample.rows));
   copy_rows(x, order.first(room.sample.rows), room.all.cols, room.rows.data());
-  draw_normal(key, room.right);
+  // Some of the rows themselves: nearer than directions that are drawn, by a round.
+  for (std::size_t k = 0; k < room.sample.rank; ++k)
+    std::copy_n(room.rows.data() + k * room.sample.rows / room.sample.rank * room.all.cols,
+                room.all.cols, room.right.data() + k * room.all.cols);
   for (int round = 0; round < kRounds; ++round) {
     multiply(room.rows, room.sample, room.right, room.few);
     orthonormalise(room.few, room.sample.rows, key.fork(1), scratch.bases);
     multiply_transposed(room.rows, room.sample, room.few, room.right, scratch.products);
   }
   orthonormalise(room.right, room.all.cols, key.fork(2), scratch.bases);
-  if (alive.row_count >= 4 * kSampled && !holds_elsewhere(x, room, alive, omega, scratch))
-    return false;
-  multiply(x, room.all, room.right, room.left);
-  orthonormalise(room.left, room.all.rows, key.fork(3), scratch.bases);
-  multiply_transposed(x, room.all, room.left, room.right, scratch.products);
-  return true;
-}
-
-// How many columns promise the fewest bits, and what is left of the entries' mean square then.
-struct Choice {
-  std::size_t rank = 0;
-  double left = 0;
-};
-Choice chosen_rank(const Room& room, const Alive& alive, double squares, double omega) {
-  double least = alive.entries() * dither_bits(1 / omega), cost = 0, left = squares;
-  Choice best;
-  for (std::size_t k = 0; k < room.all.rank; ++k) {
-    const double taken = sum_of_squares(room.right.subspan(k * room.all.cols, room.all.cols));
-    left = std::max(0.0, left - taken);
-    const double noise = (omega * squares + left) / alive.entries();
-    cost += kBitsOfTable + alive.row_count * dither_bits(taken / alive.row_count / noise) +
-            alive.col_count * dither_bits(taken / alive.col_count / noise);
-    const double bits = cost + alive.entries() * dither_bits(left / (omega * squares));
-    if (bits < least) least = bits, best = {k + 1, left / alive.entries()};
+  if (alive.row_count >= 4 * kSampled) {
+    const std::size_t rank = rank_elsewhere(rest, room, alive, squares, omega, scratch);
+    if (rank == 0) return false;
+    room.keep(std::min(rank + 1, room.all.rank));
   }
-  return best;
+  const RowChunks chunks(room.all);
+  scratch.pool.each(chunks.count, [&](std::size_t chunk, unsigned) {
+    multiply_rows(x, room.all, room.right, chunks.first(chunk), chunks.first(chunk + 1), room.left);
+  });
+  orthonormalise(room.left, room.all.rows, key.fork(3), scratch.bases);
+  along_rows(x, room, chunks, scratch);
+  return true;
 }
 
 float largest_of(std::span<const float> x, std::span<const std::uint8_t> scales) {
@@ -209,9 +269,10 @@ void take_product_off(DitherRest& rest, const DitherShape& shape, double squares
   const Alive alive(shape, kept);
   const auto sampled =
       static_cast<std::size_t>(std::min<double>(static_cast<double>(kSampled), alive.row_count));
-  const Room room(shape, sampled, scratch.sample);
-  if (!find_directions(x, room, alive, omega, scratch)) return;
-  const Choice choice = chosen_rank(room, alive, squares, omega);
+  Room room(shape, sampled, scratch.sample);
+  if (!find_directions(rest, room, alive, squares, omega, scratch)) return;
+  const Choice choice = chosen_rank(rest, room.all.rank, squares_of(room.right, room.all.rank),
+                                    alive, squares, omega);
   if (choice.rank == 0) return;
   scratch.coded.clear();
   const double noise = omega * squares / alive.entries() + choice.left;
@@ -219,12 +280,9 @@ void take_product_off(DitherRest& rest, const DitherShape& shape, double squares
 
   const auto left = scratch.rest.reset(x.size());
   const DitherProduct product(shape, choice.rank, factors.data());
-  each_block(x.size(), scratch.pool, [&](std::size_t from, std::size_t count) {
-    std::copy_n(x.data() + from, count, left.data() + from);
-    product.take_off(from, left.subspan(from, count));
-  });
   DitherRest next{.x = left, .rank = choice.rank};
-  measure_scales(left, shape, scales, next.loudness.exponent, scratch);
+  measure_scales({.x = x, .product = &product, .rest = left}, shape, scales, next.loudness.exponent,
+                 scratch);
   next.entries = entries_of(shape, scales);
   const bool same = std::ranges::equal(scales, kept, {}, is_sent, is_sent);
   if (same) next.loudness.c = solved_noise(next.entries, next.loudness, omega * squares);

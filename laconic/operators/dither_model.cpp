@@ -135,6 +135,8 @@ std::uint8_t fitted(const AllBits<kCells>& all, std::size_t cls,
       sum += std::uint64_t{counts[cell]} * bits[cell];
     return sum;
   };
+  // None of the few there are was counted: a bell curve as wide as the class says.
+  if (std::ranges::all_of(counts, [](std::uint32_t count) { return count == 0; })) return 18;
   std::uint64_t least = ~0ULL;
   int law = 0;
   for (int shape = 0; shape < kShapes; ++shape) {

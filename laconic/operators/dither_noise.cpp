@@ -2,6 +2,7 @@
 #include "laconic/operators/dither_noise.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -10,9 +11,14 @@
 namespace laconic {
 namespace {
 
+// 2^-k, of a scale.
+double variance_of(int k) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(1023 - k) << 52);
+}
+
 // N in units of 4^exponent, of scale k.
 double noise_of(double c, int k) {
-  const double s = std::ldexp(1.0, -k);
+  const double s = variance_of(k);
   return 2 * c * s / (std::sqrt(s * s + 4 * c * s) + s);
 }
 
@@ -35,7 +41,7 @@ double dither_bits(const ScaleCounts& entries, const Loudness& loudness) {
   double sum = 0;
   for (int k = 0; k < kNowhere; ++k) {
     const auto some = static_cast<double>(entries[static_cast<std::size_t>(k)]);
-    if (some > 0) sum += some * dither_bits(std::ldexp(1.0, -k) / noise_of(loudness.c, k));
+    if (some > 0) sum += some * dither_bits(variance_of(k) / noise_of(loudness.c, k));
   }
   return sum;
 }
@@ -51,7 +57,7 @@ float solved_noise(const ScaleCounts& entries, const Loudness& loudness, double 
     slope = 0;
     for (std::size_t k = 0; k < kNowhere; ++k) {
       if (entries[k] == 0) continue;
-      const double s = std::ldexp(1.0, -static_cast<int>(k));
+      const double s = variance_of(static_cast<int>(k));
       const double root = std::sqrt(s * s + 4 * c * s), n = static_cast<double>(entries[k]);
       sum += n * (2 * c * s / (root + s));
       slope += n * (s / root);
@@ -78,7 +84,7 @@ kernels::DitherSteps dither_steps(const Loudness& loudness) {
     auto step = static_cast<float>(exact);
     if (step > exact) step = std::nextafter(step, 0.0F);
     if (!(step >= std::numeric_limits<float>::min())) continue;
-    const std::size_t cls = dither_class(std::ldexp(1.0, -k) / (12 * noise));
+    const std::size_t cls = dither_class(variance_of(k) / (12 * noise));
     steps.step[k] = step;
     steps.inverse[k] = 1 / step;
     steps.code[k] = static_cast<std::uint32_t>(cls * kernels::kDitherBins);

@@ -18,47 +18,65 @@ int nearest_power(double v) {
   return static_cast<int>((std::bit_cast<std::uint64_t>(v) + (1ULL << 52) - kRoot) >> 52) - 1023;
 }
 
-// Sums of squares: not finite where an entry is not.
-void sum_rows(std::span<const float> x, const DitherShape& shape, std::span<double> sums,
-              Pool& pool) {
-  constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
+constexpr std::size_t kPiece = 1 << 14;  // entries that stay in the caches between two sums
+constexpr std::size_t kLeastChunk = 1 << 16;
+constexpr std::size_t kMostChunks = 16;  // each of which adds up columns of its own
+
+// How rows are shared out. Their number depends on the shape alone, and so does every sum.
+struct Chunks {
+  std::size_t rows, count;
+
+  explicit Chunks(const DitherShape& shape) {
+    const std::size_t least = std::max<std::size_t>(1, kLeastChunk / shape.cols);
+    rows = shape.matrix ? std::max(least, (shape.rows() + kMostChunks - 1) / kMostChunks) : least;
+    count = (shape.rows() + rows - 1) / rows;
+  }
+};
+
+// Sums of squares of rows first to last - 1 of a matrix, and from top to bottom of columns.
+void sum_rows(std::span<const float> x, const DitherShape& shape, const DitherRows& from,
+              std::size_t first, std::size_t last, std::span<double> rows, std::span<double> cols) {
+  std::ranges::fill(cols, 0.0);
   const std::size_t some = std::max<std::size_t>(1, kPiece / shape.cols);
-  pool.each((shape.rows() + some - 1) / some, [&](std::size_t piece, unsigned) {
-    const std::size_t first = piece * some, end = std::min(shape.rows(), first + some);
-    if (!shape.matrix) {
-      const std::size_t from = first * shape.cols;
-      return kernels::squares_of_groups(
-          x.subspan(from, std::min(x.size(), end * shape.cols) - from), sums.data() + first);
-    }
-    for (std::size_t row = first; row < end; ++row)
-      sums[row] = kernels::sum_of_squares(x.subspan(row * shape.cols, shape.cols));
-  });
+  for (; first < last; first += some) {
+    const std::size_t count = std::min(some, last - first), at = first * shape.cols;
+    if (from.product != nullptr)
+      from.product->leave(at, from.x.data() + at, from.rest.subspan(at, count * shape.cols));
+    for (std::size_t row = 0; row < count; ++row)
+      rows[first + row] = kernels::sum_of_squares(x.subspan(at + row * shape.cols, shape.cols));
+    kernels::add_squares(x.data() + at, shape.cols, count, cols);
+  }
 }
 
-// Sums of squares, each from top to bottom; threads take columns.
-void sum_columns(std::span<const float> x, const DitherShape& shape, std::span<double> sums,
-                 Pool& pool) {
-  constexpr std::size_t kStripe = 1024;
-  pool.each((shape.cols + kStripe - 1) / kStripe, [&](std::size_t stripe, unsigned) {
-    const std::size_t first = stripe * kStripe, count = std::min(kStripe, shape.cols - first);
-    const auto to = sums.subspan(first, count);
-    std::ranges::fill(to, 0.0);
-    kernels::add_squares(x.data() + first, shape.cols, shape.rows(), to);
+// Sums of rows, then of columns of a matrix: not finite where an entry is not.
+std::span<const double> sum_all(std::span<const float> x, const DitherShape& shape,
+                                const DitherRows& from, StageScratch& scratch) {
+  const Chunks chunks(shape);
+  const std::size_t rows = shape.rows(), cols = shape.matrix ? shape.cols : 0;
+  const auto all = scratch.sums.reset(rows + chunks.count * cols);
+  const auto columns_of = [&](std::size_t chunk) { return all.subspan(rows + chunk * cols, cols); };
+  scratch.pool.each(chunks.count, [&](std::size_t chunk, unsigned) {
+    const std::size_t first = chunk * chunks.rows, last = std::min(rows, first + chunks.rows);
+    if (shape.matrix) return sum_rows(x, shape, from, first, last, all, columns_of(chunk));
+    const std::size_t at = first * shape.cols;
+    kernels::squares_of_groups(x.subspan(at, std::min(x.size(), last * shape.cols) - at),
+                               all.data() + first);
   });
+  for (std::size_t chunk = 1; chunk < chunks.count && shape.matrix; ++chunk)
+    for (std::size_t col = 0; col < cols; ++col) columns_of(0)[col] += columns_of(chunk)[col];
+  return all.first(rows + cols);
 }
 
 }  // namespace
 
-std::optional<double> measure_scales(std::span<const float> x, const DitherShape& shape,
+std::optional<double> measure_scales(const DitherRows& from, const DitherShape& shape,
                                      std::span<std::uint8_t> scales, std::int16_t& exponent,
                                      StageScratch& scratch) {
   const std::size_t rows = shape.rows();
-  const auto sums = scratch.sums.reset(shape.scales());
-  sum_rows(x, shape, sums, scratch.pool);
+  const auto sums = sum_all(from.product == nullptr ? from.x : from.rest, shape, from, scratch);
   double total = 0;
   for (const double sum : sums.first(rows)) total += sum;
   if (!std::isfinite(total)) return {};
-  if (shape.matrix) sum_columns(x, shape, sums.subspan(rows), scratch.pool);
   if (total == 0) {
     std::ranges::fill(scales, kNowhere);
     return 0;

@@ -10,9 +10,16 @@
 
 namespace laconic {
 
-// Fills the scales of rows and then of columns, and the exponent of the largest; returns |x|^2, or
-// nothing when x holds NaN or Inf.
-std::optional<double> measure_scales(std::span<const float> x, const DitherShape& shape,
+// Entries that are measured: x, or what `rest` becomes on the way, x minus a product.
+struct DitherRows {
+  std::span<const float> x;
+  const DitherProduct* product = nullptr;
+  std::span<float> rest = {};
+};
+
+// Fills the scales of rows and then of columns, and the exponent of the largest; returns the sum of
+// all squares, or nothing when x holds NaN or Inf.
+std::optional<double> measure_scales(const DitherRows& from, const DitherShape& shape,
                                      std::span<std::uint8_t> scales, std::int16_t& exponent,
                                      StageScratch& scratch);
 

@@ -81,14 +81,12 @@ class DitherProduct {
         left_(factors, rank * shape_.rows),
         right_(factors + left_.size(), rank * shape_.cols) {}
 
-  // x -= the entries from `from` on; at most kBlock of them.
-  void take_off(std::size_t from, std::span<float> x) const {
-    float product[kBlock];
-    expand(left_, right_, shape_, from, std::span(product, x.size()), 1, x.data());
-  }
+  // The entries from `from` on, and x minus these.
   void fill(std::size_t from, std::span<float> product) const {
-    float spare[kBlock] = {};
-    expand(left_, right_, shape_, from, product, 1, spare);
+    fill_product(left_, right_, shape_, from, product);
+  }
+  void leave(std::size_t from, const float* x, std::span<float> rest) const {
+    leave_product(left_, right_, shape_, from, x, rest);
   }
 
  private:

@@ -39,7 +39,7 @@ class GridInContexts : public CodedQuantiser {
     const float step = known.steps.step[0];
     const auto scales = planes[1].first(shape.scales());
     std::int16_t exponent = 0;
-    const auto squares = measure_scales(x, shape, scales, exponent, scratch);
+    const auto squares = measure_scales({.x = x}, shape, scales, exponent, scratch);
     if (!squares) return false;
     if (*squares == 0 || step == 0) return write_zeros(planes, out);
     known.steps = classes_of_step(step, exponent);

@@ -174,7 +174,7 @@ TEST(Frame, UnknownExtensionsAreSkippedUnlessRequired) {
 }
 
 TEST(Frame, WhatDoesNotFitIsRefusedInWords) {
-  EXPECT_TRUE(says(refusal({.version = 1}), "data version 1; this build reads version 3"));
+  EXPECT_TRUE(says(refusal({.version = 1}), "data version 1; this build reads version 4"));
   EXPECT_TRUE(says(refusal({.operators = {65}}), "names 65 operators"));
   EXPECT_TRUE(says(refusal({.operators = {1, 3, 'x', 'y', 'z'}}), "no operator 'xyz'"));
   EXPECT_TRUE(says(refusal({.operators = {1, 9, 'n', 'a', 't', 'u', 'r', 'a', 'l', ':', '9'}}),

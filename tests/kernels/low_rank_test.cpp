@@ -73,6 +73,21 @@ TEST(LowRankKernels, ProductsEqualTheirPlainTwins) {
   });
 }
 
+TEST(LowRankKernels, RowsApartAreThoseOfTheWhole) {
+  for_cases([](const Case& c) {
+    std::vector<float> left(c.left.size()), right(c.right.size()), sums(c.right.size());
+    const std::size_t cut = c.shape.rows / 3;
+    multiply_rows(c.m, c.shape, c.right, cut, c.shape.rows, left);
+    multiply_rows(c.m, c.shape, c.right, 0, cut, left);
+    EXPECT_EQ(left, plain_product(c.shape, c.m, c.right));
+    std::vector<float> below = c.left;
+    for (std::size_t i = 0; i < below.size(); ++i)
+      if (i % c.shape.rows >= cut) below[i] = 0;
+    multiply_rows_transposed(c.m, c.shape, c.left, 0, cut, right, sums);
+    EXPECT_EQ(right, plain_transposed(c.shape, c.m, below));
+  });
+}
+
 TEST(LowRankKernels, MixingFirstIsTheSame) {
   for_cases([](const Case& c) {
     const auto kept = gaussian(c.m.size(), 1, 4);
@@ -109,6 +124,15 @@ TEST(LowRankKernels, ExpandedInAnyStretchesAndSubtracted) {
                std::span(y).subspan(from, std::min(step, y.size() - from)), 0.25F, &m[from]);
       EXPECT_EQ(y, product);
       EXPECT_EQ(m, missed);
+      if (s.rank > 16) continue;
+      std::vector<float> filled(y.size()), rest(y.size());
+      for (std::size_t from = 0; from < y.size(); from += step) {
+        const std::size_t count = std::min(step, y.size() - from);
+        fill_product(c.left, c.right, s, from, std::span(filled).subspan(from, count));
+        leave_product(c.left, c.right, s, from, &c.m[from], std::span(rest).subspan(from, count));
+      }
+      EXPECT_EQ(filled, product);
+      for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i], c.m[i] - product[i]) << i;
     }
   });
 }

@@ -5,7 +5,8 @@
 
 #include "laconic/codecs/varint.h"
 #include "laconic/kernels/columns.h"
-#include "laconic/kernels/dither_apart.h"
+#include "laconic/kernels/dither_escapes.h"
+#include "laconic/kernels/low_bits.h"
 #include "laconic/kernels/reduce.h"
 #include "tests/operators/claims.h"
 #include "tests/recorded.h"
@@ -209,6 +210,48 @@ TEST(Dither, FactorsThatCannotBeAreRefused) {
   EXPECT_NE(refusal(at, all.view()).find("a factor of -128"), std::string::npos);
 }
 
+// One class, whose levels have lowest bits: as many bytes as these fill, and zeros after them.
+TEST(Dither, LowestBitsThatCannotBeAreRefused) {
+  std::vector<float> x(1001, 2.5F);
+  for (std::size_t i = 0; i < x.size(); i += 3) x[i] = -2.5F;
+  const Operator op = parse_operator("dither:0.01");
+  const auto section = encode(op, x, make_keys(1, 2, 3));
+  ByteReader reader(section);
+  reader.varint("the form");
+  reader.take(6, "loudness");
+  reader.take(reader.varint("a chunk"), "scales");
+  reader.take(1, "a law");
+  reader.take(reader.varint("symbols"), "symbols");
+  const auto at = static_cast<std::ptrdiff_t>(section.size() - reader.left());
+  const std::uint64_t size = reader.varint("lowest bits");
+  ASSERT_EQ(size, 126U);  // one of each level
+  const auto refusal = [&](auto change) {
+    auto changed = section;
+    change(changed);
+    return message_of<DataError>([&] {
+      Scratch scratch;
+      op.check(changed, x.size(), make_keys(1, 2, 3), scratch);
+    });
+  };
+  using Bytes = std::vector<std::uint8_t>;
+  const auto last = at + 1 + 125;  // a varint of one byte is before them
+  EXPECT_NE(refusal([&](Bytes& bytes) {
+              --bytes[static_cast<std::size_t>(at)];
+              bytes.erase(bytes.begin() + last);
+            }).find("without its lowest bits"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](Bytes& bytes) {
+              ++bytes[static_cast<std::size_t>(at)];
+              bytes.insert(bytes.begin() + last + 1, std::uint8_t{0});
+            }).find("do not end where they should"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](Bytes& bytes) {
+              bytes[static_cast<std::size_t>(last)] |= 0x80;
+            }).find("do not end where they should"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](Bytes& bytes) { bytes.resize(static_cast<std::size_t>(at) + 50); }), "");
+}
+
 TEST(Dither, MeanOfFourRanksHasAQuarterOfTheVariance) {
   const auto x = gaussian(40000, 1);
   std::vector<float> mean(x.size());
@@ -366,30 +409,78 @@ TEST(DitherKernels, AreThePlainLoops) {
       }
 }
 
-TEST(DitherKernels, FindWhatSymbolsDoNotSay) {
+TEST(DitherKernels, FindEscapes) {
   for (const std::size_t count : {1, 63, 64, 65, 200, 4096}) {
     std::vector<std::uint16_t> codes(count);
-    std::vector<std::uint8_t> symbols(count), contexts(count);
+    std::vector<std::uint8_t> symbols(count);
     for (std::size_t i = 0; i < count; ++i) {
       codes[i] = static_cast<std::uint16_t>(Key(3).bits(i) % (i % 3 == 0 ? 2048 : 100));
       symbols[i] = codes[i] % 8;
-      contexts[i] = static_cast<std::uint8_t>(codes[i] / 8);
     }
     on_every_cpu([&](const std::string&) {
       std::vector<std::uint8_t> written((count + 7) / 8, 0xff), read(written);
       std::vector<std::int8_t> levels(count);
-      kernels::find_apart(codes, written.data());
-      kernels::to_levels_apart(symbols, contexts.data(), -2, levels.data(), read.data());
+      kernels::find_escapes(codes, written.data());
+      kernels::to_levels_and_escapes(symbols, -2, levels.data(), read.data());
       EXPECT_EQ(read, written);
-      for (std::size_t i = 0; i < 8 * written.size(); ++i) {
-        const bool apart = i < count && (codes[i] / 64 >= 16 || symbols[i] == 7);
-        EXPECT_EQ(written[i / 8] >> (i % 8) & 1, apart) << i;
-        if (!apart && i < count) {
-          EXPECT_EQ(levels[i], symbols[i] - 2) << i;
-        }
-      }
+      for (std::size_t i = 0; i < 8 * written.size(); ++i)
+        EXPECT_EQ(written[i / 8] >> (i % 8) & 1, i < count && symbols[i] == 7) << i;
+      for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(levels[i], symbols[i] - 2) << i;
     });
   }
+}
+
+// Lowest bits beside a plain loop: of levels of every class, also beyond a byte.
+TEST(DitherKernels, PackLowestBits) {
+  for (const std::size_t count : {1, 7, 63, 64, 65, 200, 4096})
+    for (const auto& [least_class, classes] :
+         {std::pair{0U, 32U}, {16U, 16U}, {30U, 2U}, {1U, 14U}}) {
+      SCOPED_TRACE(::testing::Message() << count << " " << least_class);
+      std::vector<std::uint16_t> codes(count);
+      std::vector<std::uint8_t> symbols(count), contexts(count), plain(2 * count + 16);
+      std::vector<std::int32_t> all(count), wide(count);
+      std::vector<std::int8_t> small(count);
+      std::size_t bits = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t draw = Key(4).bits(i);
+        const auto cls = least_class + static_cast<std::uint32_t>(draw % classes);
+        const std::uint32_t low = kernels::dither_low(cls), half = low > 0 ? 1U << (low - 1) : 0;
+        const auto field = static_cast<std::uint32_t>(draw >> 40 & ((1U << low) - 1));
+        const auto high = static_cast<std::int32_t>(draw >> 20 & 15) - 5;
+        symbols[i] = static_cast<std::uint8_t>(high < -2 || high > 4 ? 7 : high + 2);
+        contexts[i] = static_cast<std::uint8_t>(cls * 8 + (draw >> 10 & 7));
+        codes[i] = static_cast<std::uint16_t>(contexts[i] * 8 + symbols[i]);
+        all[i] = high * (1 << low) + static_cast<std::int32_t>(field - half);
+        kernels::LevelSpan{small.data(), wide.data()}.set(i, all[i]);
+        for (std::uint32_t bit = 0; bit < low; ++bit, ++bits)
+          plain[bits / 8] |= static_cast<std::uint8_t>((field >> bit & 1) << (bits % 8));
+      }
+      plain.resize((bits + 7) / 8);
+      on_every_cpu([&](const std::string&) {
+        std::vector<std::uint8_t> written(count + kernels::kLowRoom);
+        written.resize(kernels::put_low_bits(codes, {small.data(), wide.data()}, written.data()));
+        EXPECT_EQ(written, plain);
+        std::vector<std::int8_t> read_small(count);
+        std::vector<std::int32_t> read_wide(count);
+        for (std::size_t i = 0; i < count; ++i)
+          read_small[i] = static_cast<std::int8_t>(symbols[i] < 7 ? symbols[i] - 2 : 0);
+        const kernels::LevelSpan read{read_small.data(), read_wide.data()};
+        kernels::LowBits from{plain.data(), plain.data() + plain.size()};
+        ASSERT_TRUE(kernels::take_low_bits(symbols, contexts.data(), -2, from, read));
+        EXPECT_TRUE(from.at_end());
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::uint32_t low = kernels::dither_low(contexts[i] / 8U);
+          const auto field = static_cast<std::uint32_t>(all[i] + (1 << low >> 1));
+          if (symbols[i] < 7)
+            EXPECT_EQ(kernels::LevelView(read)[i], all[i]) << i;
+          else
+            EXPECT_EQ(static_cast<std::uint8_t>(read_small[i]), field & ((1U << low) - 1)) << i;
+        }
+        if (bits == 0) return;
+        kernels::LowBits shorter{plain.data(), plain.data() + plain.size() - 1};
+        EXPECT_FALSE(kernels::take_low_bits(symbols, contexts.data(), -2, shorter, read));
+      });
+    }
 }
 
 TEST(DitherKernels, SumSquaresOfGroups) {

@@ -1,11 +1,11 @@
-// Levels that are more than their symbols.
-#include "laconic/kernels/dither_apart.h"
+// Levels that are beyond their symbols.
+#include "laconic/kernels/dither_escapes.h"
 
 #include "laconic/kernels/dither.h"
 #include "laconic/kernels/groups.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "laconic/kernels/dither_apart.cpp"
+#define HWY_TARGET_INCLUDE "laconic/kernels/dither_escapes.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -29,26 +29,21 @@ HWY_INLINE void store_mask(D d, Mask mask, std::size_t i, std::uint8_t* bits) {
 void find_run(const std::uint16_t* symbols, std::size_t count, std::uint8_t* bits) {
   const hn::CappedTag<std::uint16_t, 32> d;
   const auto last = hn::Set(d, kDitherSymbols - 1);
-  const auto low = hn::Set(d, kLowContexts * kDitherSymbols);
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const auto code = hn::LoadU(d, symbols + i);
-    const auto apart = hn::Or(hn::Eq(hn::And(code, last), last), hn::Eq(hn::And(code, low), low));
-    store_mask(d, apart, i, bits);
+    store_mask(d, hn::Eq(hn::And(code, last), last), i, bits);
   }
 }
 
-void levels_run(const std::uint8_t* symbols, const std::uint8_t* contexts, std::size_t count,
-                std::int32_t first, std::int8_t* levels, std::uint8_t* bits) {
+void levels_run(const std::uint8_t* symbols, std::size_t count, std::int32_t first,
+                std::int8_t* levels, std::uint8_t* bits) {
   const hn::CappedTag<std::uint8_t, 64> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto last = hn::Set(d, static_cast<std::uint8_t>(kDitherSymbols - 1));
-  const auto low = hn::Set(d, static_cast<std::uint8_t>(kLowContexts));
   const auto least = hn::Set(d, static_cast<std::uint8_t>(first));
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const auto symbol = hn::LoadU(d, symbols + i);
-    const auto context = hn::LoadU(d, contexts + i);
-    const auto apart = hn::Or(hn::Eq(symbol, last), hn::Eq(hn::And(context, low), low));
-    store_mask(d, apart, i, bits);
+    store_mask(d, hn::Eq(symbol, last), i, bits);
     hn::StoreU(hn::BitCast(di, hn::Add(symbol, least)), di, levels + i);
   }
 }
@@ -65,7 +60,7 @@ HWY_EXPORT(levels_run);
 
 }  // namespace
 
-void find_apart(std::span<const std::uint16_t> symbols, std::uint8_t* bits) {
+void find_escapes(std::span<const std::uint16_t> symbols, std::uint8_t* bits) {
   const auto run = HWY_DYNAMIC_DISPATCH(find_run);
   in_groups(
       symbols.size(),
@@ -75,16 +70,14 @@ void find_apart(std::span<const std::uint16_t> symbols, std::uint8_t* bits) {
       In<std::uint16_t>{symbols.data()}, Out<Bit>{bits});
 }
 
-void to_levels_apart(std::span<const std::uint8_t> symbols, const std::uint8_t* contexts,
-                     std::int32_t least, std::int8_t* levels, std::uint8_t* bits) {
+void to_levels_and_escapes(std::span<const std::uint8_t> symbols, std::int32_t least,
+                           std::int8_t* levels, std::uint8_t* bits) {
   const auto run = HWY_DYNAMIC_DISPATCH(levels_run);
   in_groups(
       symbols.size(),
-      [&](std::size_t, std::size_t count, const std::uint8_t* symbols, const std::uint8_t* contexts,
-          std::int8_t* levels,
-          std::uint8_t* bits) { run(symbols, contexts, count, least, levels, bits); },
-      In<std::uint8_t>{symbols.data()}, In<std::uint8_t>{contexts}, Out<std::int8_t>{levels},
-      Out<Bit>{bits});
+      [&](std::size_t, std::size_t count, const std::uint8_t* symbols, std::int8_t* levels,
+          std::uint8_t* bits) { run(symbols, count, least, levels, bits); },
+      In<std::uint8_t>{symbols.data()}, Out<std::int8_t>{levels}, Out<Bit>{bits});
 }
 
 }  // namespace laconic::kernels

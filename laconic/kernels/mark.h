@@ -9,8 +9,8 @@ namespace laconic::kernels {
 
 // Marks (kernels/marks.h) every entry scale * x[i] that is kept, those above 0 by one cut and those
 // below by the other, and leaves x. Both may be the same one, whose ties are then of both signs.
-// Ties are used up; a zero is never one. There is a word for every 64 entries; marks beyond the last are 0. Returns the
-// largest magnitude; NaN counts as larger than Inf.
+// Ties are used up; a zero is never one. There is a word for every 64 entries; marks beyond the
+// last are 0. Returns the largest magnitude; NaN counts as larger than Inf.
 std::uint32_t mark(const Mixture& x, std::size_t count, const Leaving& left, float scale,
                    Cut& above, Cut& below, std::uint64_t* marks);
 

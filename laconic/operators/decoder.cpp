@@ -15,7 +15,7 @@
 namespace laconic {
 namespace {
 
-constexpr std::size_t kAhead = 16;  // entries asked for before their turn: they lie far apart
+constexpr std::size_t kAhead = 64;  // entries asked for before their turn: they lie far apart
 
 }  // namespace
 

@@ -39,6 +39,12 @@ class Key {
   static constexpr std::uint32_t kMultiply0 = 0x7feb352dU;
   static constexpr std::uint32_t kMultiply1 = 0x846ca68bU;
 
+  // What `bits` is made of, for kernels that repeat it.
+  static constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
+  static constexpr std::uint64_t kDraw = 0xd1b54a32d192ed03ULL;  // a draw's number is never a seed
+  static constexpr std::uint64_t kMix0 = 0xbf58476d1ce4e5b9ULL;
+  static constexpr std::uint64_t kMix1 = 0x94d049bb133111ebULL;
+
   static constexpr std::uint32_t mix32(std::uint32_t i, std::uint32_t word0, std::uint32_t word1) {
     std::uint32_t h = i + word0;
     h = (h ^ (h >> 16)) * kMultiply0;
@@ -50,12 +56,9 @@ class Key {
   friend constexpr bool operator==(Key, Key) = default;
 
  private:
-  static constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
-  static constexpr std::uint64_t kDraw = 0xd1b54a32d192ed03ULL;  // a draw's number is never a seed
-
   static constexpr std::uint64_t mix(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    z = (z ^ (z >> 30)) * kMix0;
+    z = (z ^ (z >> 27)) * kMix1;
     return z ^ (z >> 31);
   }
 

@@ -1,4 +1,6 @@
 // omega: the gaps between positions as Elias omega codes.
+#include <array>
+
 #include "laconic/codecs/elias.h"
 #include "laconic/codecs/positions.h"
 #include "laconic/kernels/gaps.h"
@@ -58,27 +60,108 @@ void write(std::span<const std::uint32_t> positions, const IndexSpace&, Buffer& 
   bits.finish();
 }
 
-ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> positions) {
-  constexpr unsigned kRun = 16;
-  BitReader bits(bytes);
-  std::uint64_t next = 0;
-  for (std::size_t j = 0; j < positions.size();) {
-    const auto run = static_cast<unsigned>(std::countr_zero(bits.peek() | 1ULL << 56));
-    if (run >= kRun && bits.bits_left() >= run) {  // neighbours, a bit of 0 each
-      const std::size_t number = std::min<std::size_t>(run, positions.size() - j);
-      if (next + number > space.count) refuse_beyond(space.count, space.count);
-      for (std::size_t i = 0; i < number; ++i)
-        positions[j + i] = static_cast<std::uint32_t>(next + i);
-      bits.skip(static_cast<unsigned>(number));
-      next += number;
-      j += number;
-      continue;
-    }
-    next += get_omega(bits) - 1;
-    if (next >= space.count) refuse_beyond(next, space.count);
-    positions[j++] = static_cast<std::uint32_t>(next++);
+// Codes of up to so many bits, by what the stream goes on with: the number, and its code's length;
+// 0 where that is longer.
+constexpr unsigned kShort = 12;
+struct Short {
+  std::uint8_t number = 0, length = 0;
+};
+constexpr auto kShorts = [] {
+  std::array<Short, 1U << kShort> all{};
+  for (std::uint32_t number = 1; omega_length(number) <= kShort; ++number) {
+    const omega::Code code = omega::code(number);
+    for (std::uint64_t bits = code.bits; bits < all.size(); bits += 1U << code.length)
+      all[bits] = {static_cast<std::uint8_t>(number), static_cast<std::uint8_t>(code.length)};
   }
-  return bits.rest();
+  return all;
+}();
+
+// One position after the other, four short codes to a load. Neighbours, longer codes and the last
+// few bytes go through the checked reader.
+class Reader {
+ public:
+  Reader(ByteView bytes, std::size_t count) : bytes_(bytes), count_(count) {}
+
+  void read(std::span<std::uint32_t> positions) {
+    while (!positions.empty()) {
+      positions = positions.subspan(read_short(positions));
+      if (!positions.empty()) positions = positions.subspan(read_some(positions));
+    }
+  }
+
+  ByteView rest() const { return from_here().rest(); }
+
+ private:
+  static constexpr unsigned kRun = 16;  // neighbours that are worth it
+
+  std::size_t read_short(std::span<std::uint32_t> positions) {
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    constexpr std::uint64_t kMask = kShorts.size() - 1;
+    const std::uint64_t last = bytes_.size() < kWord ? 0 : 8ULL * (bytes_.size() - kWord) + 8;
+    const std::uint8_t* const bytes = bytes_.data();
+    std::uint64_t at = at_, above = next_;
+    std::size_t j = 0;
+    for (; j + 4 <= positions.size() && at < last; j += 4) {
+      const std::uint64_t word = load<std::uint64_t>(bytes + at / 8) >> at % 8;
+      const Short a = kShorts[word & kMask];
+      unsigned used = a.length;
+      const Short b = kShorts[word >> used & kMask];
+      used += b.length;
+      const Short c = kShorts[word >> used & kMask];
+      used += c.length;
+      const Short d = kShorts[word >> used & kMask];
+      used += d.length;
+      const std::uint64_t p = above + a.number, q = p + b.number, r = q + c.number;
+      const std::uint64_t s = r + d.number;
+      const bool all_short = a.length * b.length * c.length * d.length != 0;
+      if (!all_short || s > count_ || (word & ((1U << kRun) - 1)) == 0) break;
+      positions[j] = static_cast<std::uint32_t>(p - 1);
+      positions[j + 1] = static_cast<std::uint32_t>(q - 1);
+      positions[j + 2] = static_cast<std::uint32_t>(r - 1);
+      positions[j + 3] = static_cast<std::uint32_t>(s - 1);
+      above = s;
+      at += used;
+    }
+    at_ = at;
+    next_ = above;
+    return j;
+  }
+
+  // One position, or neighbours, which are a bit of 0 each.
+  std::size_t read_some(std::span<std::uint32_t> positions) {
+    BitReader bits = from_here();
+    const auto run = static_cast<unsigned>(std::countr_zero(bits.peek() | 1ULL << 56));
+    std::size_t number = 1;
+    if (run >= kRun && bits.bits_left() >= run) {
+      number = std::min<std::size_t>(run, positions.size());
+      if (next_ + number > count_) refuse_beyond(count_, count_);
+      for (std::size_t i = 0; i < number; ++i) positions[i] = static_cast<std::uint32_t>(next_ + i);
+      bits.skip(static_cast<unsigned>(number));
+      next_ += number;
+    } else {
+      next_ += get_omega(bits) - 1;
+      if (next_ >= count_) refuse_beyond(next_, count_);
+      positions[0] = static_cast<std::uint32_t>(next_++);
+    }
+    at_ = bytes_.size() * 8ULL - bits.bits_left();
+    return number;
+  }
+
+  BitReader from_here() const {
+    BitReader bits(bytes_.subspan(static_cast<std::size_t>(at_ / 8)));
+    bits.get(at_ % 8);
+    return bits;
+  }
+
+  ByteView bytes_;
+  std::size_t count_;
+  std::uint64_t at_ = 0, next_ = 0;  // bits read, and one above the last position
+};
+
+ByteView read(ByteView bytes, const IndexSpace& space, std::span<std::uint32_t> positions) {
+  Reader reader(bytes, space.count);
+  reader.read(positions);
+  return reader.rest();
 }
 
 const RegisterIndexCodec omega{{

@@ -4,7 +4,8 @@
 
 #include <optional>
 
-#include "laconic/base/bytes.h"
+#include "laconic/base/buffer.h"
+#include "laconic/kernels/marks.h"
 
 namespace laconic {
 
@@ -15,5 +16,21 @@ namespace laconic {
 inline constexpr std::size_t kSpareMarks = 2;
 std::optional<ByteView> marks_of_rice(ByteView bytes, unsigned low_bits, std::size_t count,
                                       std::size_t kept, std::uint64_t* marks);
+
+// The code of fewest bytes for entries that are marked, where that is told from their marks: it is
+// then the one that smallest_index finds for their positions.
+struct MarkedCode {
+  unsigned tag;       // of a codec of positions (codecs/index.h)
+  bool rice;          // or a bitmap
+  unsigned low_bits;  // of Rice codes, 0 or 1
+  std::size_t bits;
+  std::size_t count;  // of entries
+  kernels::MarkGaps gaps;
+};
+std::optional<MarkedCode> smallest_of_marks(std::span<const std::uint64_t> marks, std::size_t kept,
+                                            std::size_t count);
+
+// Appends their positions in it.
+void put_marked(const MarkedCode& code, std::span<const std::uint64_t> marks, Buffer& out);
 
 }  // namespace laconic

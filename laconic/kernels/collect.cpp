@@ -120,7 +120,7 @@ HWY_INLINE void put(const Mixture& x, std::size_t from, std::size_t count, const
 // negative ones of at least `below`, which has the sign bit. The compares of 64 entries are one
 // word; positions are made of these words, and values of positions, while the entries are in the
 // first-level cache.
-template <bool kKept, bool kLeft, bool kStreamed>
+template <bool kKept, class Left>
 HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, const Leaving left,
                          float factor, std::int32_t above, std::int32_t below, std::uint32_t base,
                          Found found) {
@@ -133,6 +133,8 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
   const auto zero = hn::Zero(d), magnitude = hn::Set(d, 0x7fffffff);
   const std::size_t lanes = hn::Lanes(d);
   auto most = hn::Set(d, static_cast<std::int32_t>(found.largest));
+  const std::size_t start = from;
+  Left to_left(left.to + start);
   const auto group = [&](std::size_t begin, std::size_t count) HWY_ATTR {
     std::uint64_t reached = 0;
     for (std::size_t i = 0; i < count; i += lanes) {
@@ -140,8 +142,7 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
       if (kKept && i % 16 == 0) fetch_ahead(kept + begin + i + kReadAhead);
       auto mixed = hn::Mul(a, hn::LoadU(df, fresh + begin + i));
       if (kKept) mixed = hn::Add(mixed, hn::Mul(b, hn::LoadU(df, kept + begin + i)));
-      if (kLeft && kStreamed) stream_to(hn::Mul(c, mixed), left.to + begin + i);
-      if (kLeft && !kStreamed) hn::StoreU(hn::Mul(c, mixed), df, left.to + begin + i);
+      to_left.put(begin + i - start, hn::Mul(c, mixed));
       const auto bits = hn::BitCast(d, hn::Mul(scale, mixed));
       most = hn::Max(most, hn::And(bits, magnitude));
       const auto negative = hn::AndNot(hn::Lt(bits, least_negative), hn::Lt(bits, zero));
@@ -163,6 +164,7 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
     }
     put<kKept>(x, from, end - from, reached, factor, base, found);
   }
+  if (from > start) to_left.end(to - start);
   found.largest = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
   return found;
 }
@@ -170,8 +172,8 @@ HWY_INLINE Found vectors(const Mixture x, std::size_t from, std::size_t to, cons
 void collect_vectors(const Mixture& x, std::size_t from, std::size_t to, const Leaving& left,
                      float scale, std::int32_t above, std::int32_t below, std::uint32_t base,
                      std::uint32_t** position, float** value, std::uint32_t* largest) {
-  const auto run = [&](auto kept, auto leaves, auto streamed) HWY_ATTR {
-    const Found found = vectors<kept(), leaves(), streamed()>(
+  const auto run = [&](auto kept, auto leaves) HWY_ATTR {
+    const Found found = vectors<kept(), typename decltype(leaves)::type>(
         x, from, to, left, scale, above, below, base, {*position, *value, *largest});
     *position = found.position;
     *value = found.value;
@@ -179,9 +181,12 @@ void collect_vectors(const Mixture& x, std::size_t from, std::size_t to, const L
   };
   constexpr std::true_type yes;
   constexpr std::false_type no;
-  if (!left.to) return x.kept ? run(yes, no, no) : run(no, no, no);
-  if (left.streamed) return x.kept ? run(yes, yes, yes) : run(no, yes, yes);
-  x.kept ? run(yes, yes, no) : run(no, yes, no);
+  constexpr std::type_identity<Nowhere> nowhere;
+  constexpr std::type_identity<Streamed> streamed;
+  constexpr std::type_identity<Cached> cached;
+  if (!left.to) return x.kept ? run(yes, nowhere) : run(no, nowhere);
+  if (left.streamed) return x.kept ? run(yes, streamed) : run(no, streamed);
+  x.kept ? run(yes, cached) : run(no, cached);
 }
 
 std::size_t vector_lanes() { return hn::Lanes(Reals()); }

@@ -104,6 +104,60 @@ void add_marked_run(const std::uint64_t* marks, const float* values, float weigh
   if (i < count) add_word(marks[i / 64] & ((1ULL << (count - i)) - 1), values, weight, y + i);
 }
 
+// A run of zeros is odd if it begins at an even bit and ends at an odd one, or the other way:
+// adding a one where it begins carries to where it ends, and into the next word.
+class Ends {
+ public:
+  HWY_INLINE std::uint64_t of(std::uint64_t zeros, std::uint64_t begins) {
+    const std::uint64_t sum = zeros + begins, all = sum + carry_;
+    carry_ = static_cast<std::uint64_t>(sum < zeros) | static_cast<std::uint64_t>(all < sum);
+    return all & ~zeros;
+  }
+
+ private:
+  std::uint64_t carry_ = 0;
+};
+
+// Of one word, whose first bit stands for entry `first`.
+void take_long(std::uint64_t marked, std::size_t first, std::size_t zeros, unsigned run,
+               MarkGaps& gaps) {
+  std::size_t next = first - zeros;
+  for (; marked != 0; marked &= marked - 1) {
+    const std::size_t mark = first + static_cast<std::size_t>(std::countr_zero(marked));
+    if (mark - next >= run) gaps.take(mark, mark - next);
+    next = mark + 1;
+  }
+}
+
+MarkGaps mark_gaps_run(const std::uint64_t* marks, std::size_t words, unsigned run) {
+  constexpr std::uint64_t kEven = 0x5555555555555555ULL;
+  const auto number = [](std::uint64_t word)
+                          HWY_ATTR { return static_cast<std::size_t>(std::popcount(word)); };
+  MarkGaps gaps;
+  while (words > 0 && marks[words - 1] == 0) --words;
+  if (words == 0) return gaps;
+  const auto last = static_cast<unsigned>(std::bit_width(marks[words - 1]));
+  gaps.end = 64 * (words - 1) + last;
+  Ends from_even, from_odd;
+  std::uint64_t before = 0;  // zeros of the word before
+  std::size_t at_end = 0;    // zeros in a row up to its end
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t zeros = ~marks[i];
+    if (i + 1 == words) zeros &= ~std::uint64_t{0} >> (64 - last);
+    const std::uint64_t marked = marks[i], one = zeros << 1 | before >> 63;
+    const std::uint64_t begins = zeros & ~one;
+    gaps.some += number(marked & one);
+    gaps.three += number(marked & one & (zeros << 2 | before >> 62) & (zeros << 3 | before >> 61));
+    gaps.odd += number(from_even.of(zeros, begins & kEven) & ~kEven);
+    gaps.odd += number(from_odd.of(zeros, begins & ~kEven) & kEven);
+    if (has_run(zeros, run) || at_end + static_cast<unsigned>(std::countr_one(zeros)) >= run)
+      take_long(marked, 64 * i, at_end, run, gaps);
+    at_end = marked == 0 ? at_end + 64 : static_cast<unsigned>(std::countl_one(zeros));
+    before = zeros;
+  }
+  return gaps;
+}
+
 std::size_t marks_of_zeros_run(const std::uint8_t* bits, std::size_t size, std::size_t words,
                                std::size_t kept, unsigned run, std::uint64_t* marks) {
   std::size_t i = 0;
@@ -142,6 +196,7 @@ namespace {
 
 HWY_EXPORT(count_marks_run);
 HWY_EXPORT(add_marked_run);
+HWY_EXPORT(mark_gaps_run);
 HWY_EXPORT(marks_of_zeros_run);
 
 }  // namespace
@@ -152,6 +207,10 @@ std::size_t count_marks(std::span<const std::uint64_t> marks) {
 
 void add_marked(const std::uint64_t* marks, const float* values, float weight, std::span<float> y) {
   HWY_DYNAMIC_DISPATCH(add_marked_run)(marks, values, weight, y.data(), y.size());
+}
+
+MarkGaps gaps_of_marks(std::span<const std::uint64_t> marks, unsigned run) {
+  return HWY_DYNAMIC_DISPATCH(mark_gaps_run)(marks.data(), marks.size(), run);
 }
 
 std::size_t marks_of_zeros(std::span<const std::uint8_t> bits, std::size_t count, std::size_t kept,

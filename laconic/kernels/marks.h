@@ -22,4 +22,25 @@ void add_marked(const std::uint64_t* marks, const float* values, float weight, s
 std::size_t marks_of_zeros(std::span<const std::uint8_t> bits, std::size_t count, std::size_t kept,
                            unsigned run, std::uint64_t* marks);
 
+// The gaps before marks (kernels/gaps.h): how many are of an odd number of entries, of one or more
+// and of three or more; one above the last mark; and the long ones, of at least `run` (2 to 63)
+// entries, in order. `more` than can be told.
+struct MarkGaps {
+  static constexpr std::size_t kLong = 64;
+  struct Long {
+    std::uint32_t mark, gap;  // the position of the mark after it, and its entries
+  };
+  std::size_t odd = 0, some = 0, three = 0, end = 0;
+  Long longs[kLong];
+  std::size_t number = 0;  // of them
+  bool more = false;
+
+  void take(std::size_t mark, std::size_t gap) {
+    more |= number == kLong;
+    if (!more)
+      longs[number++] = {static_cast<std::uint32_t>(mark), static_cast<std::uint32_t>(gap)};
+  }
+};
+MarkGaps gaps_of_marks(std::span<const std::uint64_t> marks, unsigned run);
+
 }  // namespace laconic::kernels

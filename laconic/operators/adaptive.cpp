@@ -23,6 +23,7 @@ class Adaptive : public IndexedSelector {
   bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
     Hint* hint = x.hint();
     const std::uint32_t first = hint && hint->above > 0 ? hint->above : guess(x, scratch);
+    if (x.many_reach(first, scratch.sample)) return mark(x, first, kept);
     const bool finite = x.collect_runs(kBlock, kept, [&](auto look, Stretch& part) {
       const std::uint32_t bound = std::max(first, least_of(part.largest));
       look(kernels::Bounds{bound, bound});
@@ -52,6 +53,17 @@ class Adaptive : public IndexedSelector {
   }
 
  private:
+  // The same where many are kept: marked again once the largest is known, unless the guess was it.
+  bool mark(Entries& x, std::uint32_t first, Picked& kept) const {
+    kernels::Cut cut{first - 1, 0};
+    if (!x.mark(cut, cut, kept)) return false;
+    const std::uint32_t least = least_of(x.largest());
+    cut.value = least - 1;
+    if (least != first) x.mark(cut, cut, kept);
+    if (Hint* hint = x.hint()) hint->above = hint->below = lowered(least, hint->margin);
+    return true;
+  }
+
   std::uint32_t least_of(std::uint32_t largest) const {
     const float least = std::bit_cast<float>(largest) / factor_;
     return std::max(std::bit_cast<std::uint32_t>(least), 1U);

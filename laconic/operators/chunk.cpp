@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "laconic/base/errors.h"
+#include "laconic/kernels/ranks.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/kernels/select.h"
 #include "laconic/operators/indexed.h"
@@ -64,10 +65,7 @@ class Chunk : public IndexedSelector {
       constexpr std::size_t kMissed = 32;
       const std::size_t before = part.found.size();
       look(part.bounds);
-      std::ranges::copy(part.found.positions.view().subspan(before),
-                        part.aside.positions.reset(part.found.size() - before).begin());
-      std::ranges::copy(part.found.values.view().subspan(before),
-                        part.aside.values.reset(part.found.size() - before).begin());
+      put_aside(part, before);
       part.found.truncate(before);
       const std::size_t runs = (part.to - part.from + size_ - 1) / size_;
       const std::size_t missed = keep_in_runs(x, part);
@@ -86,13 +84,26 @@ class Chunk : public IndexedSelector {
     });
   }
 
+  // Copies what was found from `before` on, and after it as many positions of no run as are looked
+  // at at once.
+  static void put_aside(Stretch& part, std::size_t before) {
+    const std::size_t number = part.found.size() - before, room = number + kernels::kRanked;
+    const auto positions = part.aside.positions.reset(room);
+    std::ranges::copy(part.found.positions.view().subspan(before), positions.begin());
+    std::ranges::fill(positions.subspan(number), ~0U);
+    const auto values = part.aside.values.reset(room);
+    std::ranges::copy(part.found.values.view().subspan(before), values.begin());
+    std::ranges::fill(values.subspan(number), 0.0F);
+  }
+
   // Appends the largest of each run that is aside. Returns how many runs had to be looked at again.
   std::size_t keep_in_runs(const Entries& x, Stretch& part) const {
     const std::span<const std::uint32_t> positions = part.aside.positions.view();
     std::size_t at = 0, missed = 0;
     for (std::size_t from = part.from; from < part.to; from += size_) {
       const std::size_t to = std::min(part.to, from + size_), first = at;
-      while (at < positions.size() && positions[at] < to) ++at;
+      if (kept_ < kernels::kRanked && keep_ranked(part, at, from, to)) continue;
+      while (positions[at] < to) ++at;
       if (at - first < std::min(kept_, to - from) && part.bounds.above > 1) {
         part.again.clear();
         x.look_again(from, to, {}, part.again);
@@ -106,39 +117,31 @@ class Chunk : public IndexedSelector {
     return missed;
   }
 
+  // The same for the run from..to, whose candidates are those aside from `at` on, which then is
+  // past them. Returns false, with nothing appended, where they are too few, or many, or some
+  // equal.
+  bool keep_ranked(Stretch& part, std::size_t& at, std::size_t from, std::size_t to) const {
+    const std::size_t before = part.found.size();
+    const kernels::Ranked ranked = kernels::keep_by_rank(
+        part.aside.positions.data() + at, part.aside.values.data() + at,
+        static_cast<std::uint32_t>(to), kept_, part.found.positions.grow(kernels::kRanked),
+        part.found.values.grow(kernels::kRanked));
+    const bool few = ranked.run < std::min(kept_, to - from) && part.bounds.above > 1;
+    const bool kept = !few && ranked.run < kernels::kRanked && ranked.number <= kept_;
+    part.found.truncate(before + (kept ? ranked.number : 0));
+    at += kept ? ranked.run : 0;
+    return kept;
+  }
+
   void keep_of_run(std::span<const std::uint32_t> positions, std::span<const float> values,
                    Stretch& part) const {
-    constexpr std::size_t kFew = 16, kSome = 32, kMany = 64, kRounds = 8;
+    constexpr std::size_t kMany = 64, kRounds = 8;
     const std::size_t before = part.found.size(), count = positions.size();
-    if (count > kept_ && count <= kFew) return keep_by_rank<kFew>(positions, values, part);
-    if (count > kept_ && count <= kSome) return keep_by_rank<kSome>(positions, values, part);
     if (count > kept_ && count <= kMany && kept_ <= kRounds)
       return keep_in_rounds<kMany>(positions, values, part);
     std::ranges::copy(positions, part.found.positions.grow(count));
     std::ranges::copy(values, part.found.values.grow(count));
     if (count > kept_) keep_largest(part, before, 1);
-  }
-
-  // By how many are larger: no branch depends on an entry unless some are equal.
-  template <std::size_t kRoom>
-  void keep_by_rank(std::span<const std::uint32_t> positions, std::span<const float> values,
-                    Stretch& part) const {
-    const std::size_t count = positions.size(), before = part.found.size();
-    std::int32_t magnitudes[kRoom] = {}, larger[kRoom] = {};
-    for (std::size_t i = 0; i < count; ++i)
-      magnitudes[i] = std::bit_cast<std::int32_t>(std::abs(values[i]));
-    for (std::size_t j = 0; j < count; ++j)
-      for (std::size_t i = 0; i < kRoom; ++i) larger[i] += magnitudes[j] > magnitudes[i];
-    std::uint32_t* const to = part.found.positions.grow(count);
-    float* const to_value = part.found.values.grow(count);
-    std::size_t number = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      to[number] = positions[i];
-      to_value[number] = values[i];
-      number += static_cast<std::size_t>(larger[i]) < kept_;
-    }
-    part.found.truncate(before + number);
-    if (number > kept_) keep_largest(part, before, 1);
   }
 
   // The largest magnitude, the largest below that and so on, until as many as are wanted reach it:

@@ -9,12 +9,13 @@
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/coded_quantiser.h"
+#include "laconic/operators/marked.h"
 #include "laconic/operators/planes.h"
 
 namespace laconic {
 namespace {
 
-constexpr std::size_t kAhead = 16;  // entries asked for before their turn: they lie far apart
+constexpr std::size_t kAhead = 64;  // entries asked for before their turn: they lie far apart
 
 }  // namespace
 
@@ -23,6 +24,7 @@ void Decoder::reset(std::size_t count) {
   quantiser_.reset();
   planes_ = {};
   sparse_ = false;
+  all_ = false;
   marked_ = false;
   positions_.clear();
 }
@@ -38,23 +40,22 @@ void Decoder::index_positions() {
   }
 }
 
-void Decoder::index_marks() {
-  constexpr std::size_t kWords = kBlock / 64;  // of a block
-  const std::size_t words = (count_ + 63) / 64;
-  const auto first = first_.reset((count_ + kBlock - 1) / kBlock + 1);
-  std::size_t sum = 0;
-  for (std::size_t block = 0; block < first.size(); ++block) {
-    first[block] = static_cast<std::uint32_t>(sum);
-    const std::size_t from = std::min(words, block * kWords);
-    sum += kernels::count_marks(marks_.view().subspan(from, std::min(kWords, words - from)));
+// Of the entries that were chosen.
+void Decoder::take_values() {
+  const std::size_t chosen = marked_ ? first_.view().back() : positions_.size();
+  const auto values = values_.reset(chosen + kernels::kSpareValues).first(chosen);
+  for (std::size_t from = 0; from < chosen; from += kBlock) {
+    const auto some = values.subspan(from, std::min(kBlock, chosen - from));
+    std::ranges::fill(some, 0.0F);
+    quantiser_->add(planes_, from, 1, some);
   }
 }
 
 std::vector<std::uint32_t> Decoder::positions() const {
   const auto listed = positions_.view();
   std::vector<std::uint32_t> all(listed.begin(), listed.end());
-  for (std::uint32_t i = 0; marked_ && i < count_; ++i)
-    if (marks_[i / 64] >> i % 64 & 1) all.push_back(i);
+  for (std::uint32_t i = 0; (marked_ || all_) && i < count_; ++i)
+    if (all_ || (marks_[i / 64] >> i % 64 & 1)) all.push_back(i);
   return all;
 }
 
@@ -94,7 +95,9 @@ void Decoder::add_marked(std::size_t from, std::size_t to, float weight, float* 
 
 void Decoder::add(std::size_t from, std::size_t to, float weight, float* y) const {
   if (from >= to) return;
-  if (marked_) {
+  if (all_) {
+    quantiser_->add(planes_, from, weight, {y, to - from});
+  } else if (marked_) {
     add_marked(from, to, weight, y);
   } else if (sparse_) {
     add_chosen(first_at(from), first_at(to), from, weight, y);
@@ -164,7 +167,7 @@ PlaneViews Operator::read_planes(ByteView section, std::size_t count, const Keys
   return planes;
 }
 
-// As open, without the index that stretches need.
+// As open, without the index that stretches need, and without the values behind a selector.
 void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
                     Decoder& into) const {
   if ((count == 0 && !section.empty()) || (chain_->has_positions && count > kMostPositions))
@@ -185,7 +188,6 @@ void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scrat
       section = marked->rest;
       chosen = marked->kept;
       into.positions_.clear();
-      into.index_marks();
     } else {
       section = chain_->selector->read(section, count, keys, into.positions_, scratch);
       chosen = into.positions_.size();
@@ -196,15 +198,20 @@ void Operator::fill(ByteView section, std::size_t count, const Keys& keys, Scrat
   into.quantiser_ = chain_->quantiser;
   into.sparse_ = chain_->selector != nullptr;
   if (!into.sparse_) return;
-  const auto values = into.values_.reset(chosen + kernels::kSpareValues).first(chosen);
-  std::ranges::fill(values, 0.0F);
-  if (chosen > 0) chain_->quantiser->add(into.planes_, 0, 1, values);
+  into.all_ = chosen == count;  // then positions say nothing
+  if (into.all_) {
+    into.marked_ = false;
+    into.positions_.clear();
+  }
+  if (into.marked_) index_marks(into.marks_.view().first((count + 63) / 64), count, into.first_);
 }
 
 void Operator::open(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
                     Decoder& into) const {
   fill(section, count, keys, scratch, into);
-  if (into.sparse_ && !into.marked_) into.index_positions();
+  if (!into.sparse_ || into.all_) return;
+  into.take_values();
+  if (!into.marked_) into.index_positions();
 }
 
 void Operator::check(ByteView section, std::size_t count, const Keys& keys,
@@ -215,9 +222,10 @@ void Operator::check(ByteView section, std::size_t count, const Keys& keys,
 void Operator::add(ByteView section, float weight, std::span<float> y, const Keys& keys,
                    Scratch& scratch) const {
   constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
-  const Decoder& decoder = scratch.decoder_;
-  fill(section, y.size(), keys, scratch, scratch.decoder_);
-  if (decoder.sparse_ && !decoder.marked_) {
+  Decoder& decoder = scratch.decoder_;
+  fill(section, y.size(), keys, scratch, decoder);
+  if (decoder.sparse_ && !decoder.all_ && !decoder.marked_) {
+    decoder.take_values();
     const std::size_t chosen = decoder.positions_.size();
     scratch.pool.each((chosen + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
       decoder.add_chosen(piece * kPiece, std::min(chosen, (piece + 1) * kPiece), 0, weight,
@@ -227,7 +235,11 @@ void Operator::add(ByteView section, float weight, std::span<float> y, const Key
   }
   scratch.pool.each((y.size() + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
     const std::size_t from = piece * kPiece, to = std::min(y.size(), from + kPiece);
-    decoder.add(from, to, weight, y.data() + from);
+    if (decoder.marked_)
+      Marked{decoder.marks_.data(), decoder.first_.view(), *decoder.quantiser_, decoder.planes_}
+          .add(from, to, weight, y.data() + from);
+    else
+      decoder.add(from, to, weight, y.data() + from);
   });
 }
 

@@ -38,7 +38,7 @@ class Decoder {
 
   void reset(std::size_t count);
   void index_positions();
-  void index_marks();
+  void take_values();
   void add_chosen(std::size_t first, std::size_t end, std::size_t from, float weight,
                   float* y) const;
   void add_marked(std::size_t from, std::size_t to, float weight, float* y) const;
@@ -49,6 +49,7 @@ class Decoder {
   PlaneViews planes_;                           // in the section, or in memory_ after a coder
   Buffer memory_;
   bool sparse_ = false;
+  bool all_ = false;     // every entry was chosen
   bool marked_ = false;  // positions are in marks_, a bit for each entry; else in positions_
   Positions positions_;  // ascending
   Array<std::uint64_t> marks_;

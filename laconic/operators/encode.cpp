@@ -5,11 +5,13 @@
 
 #include "laconic/base/errors.h"
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/ones.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/block_quantiser.h"
 #include "laconic/operators/chain.h"
 #include "laconic/operators/coded_quantiser.h"
+#include "laconic/operators/marked.h"
 #include "laconic/operators/planes.h"
 #include "laconic/operators/sweeps.h"
 
@@ -178,6 +180,7 @@ bool Operator::encode_chosen(const Source& source, Buffer& out, const Keys& keys
   kept.make_room(most);  // once: how many are kept differs from step to step
   scratch.candidates.make_room(most);
   if (!chain_->selector->select(entries, keys, kept, scratch)) return false;
+  if (kept.marked) return encode_marked(entries, kept, out, keys, scratch);
   chain_->selector->write(kept.positions.view(), count, out);
   constexpr float kMost = std::numeric_limits<float>::max();
   if (const float factor = chain_->selector->factor(count); factor != 1)
@@ -188,6 +191,44 @@ bool Operator::encode_chosen(const Source& source, Buffer& out, const Keys& keys
   std::ranges::fill(kept.values.span(), 0.0F);
   if (kept.size() > 0) chain_->quantiser->add(*planes, 0, 1, kept.values.span());
   entries.leave(kept.positions.view(), kept.values.span());
+  return true;
+}
+
+// The same for entries that are marked: what the quantiser sees of them is taken once their number
+// is known, which says where in the section it goes.
+bool Operator::encode_marked(Entries& entries, Picked& kept, Buffer& out, const Keys& keys,
+                             Scratch& scratch) const {
+  const std::size_t count = entries.size();
+  const auto marks = kept.marks.view();
+  index_marks(marks, count, kept.first);
+  const std::size_t number = kept.first.view().back();
+  chain_->selector->write_marks(marks, number, count, kept.positions, out);
+  std::optional<PlaneViews> planes;
+  if (chain_->plain && !chain_->coder) {
+    const auto to = append(chain_->quantiser->planes(number), out);
+    entries.take(marks, kept.first.view(), to[0].data());
+    planes = views(to);
+  } else {
+    const auto values = kept.values.reset(number);
+    entries.take(marks, kept.first.view(), reinterpret_cast<std::uint8_t*>(values.data()));
+    planes = encode_planes(values, 1, out, keys, scratch);
+  }
+  if (!planes) return false;
+  if (!entries.is_left() || number == 0) return true;
+  if (float* left = entries.left_in_place()) {
+    const Marked decoded{marks.data(), kept.first.view(), *chain_->quantiser, *planes};
+    constexpr std::size_t kPiece = 16 * kBlock;  // entries one thread takes at a time
+    scratch.pool.each((count + kPiece - 1) / kPiece, [&](std::size_t piece, unsigned) {
+      const std::size_t from = piece * kPiece;
+      decoded.add(from, std::min(count, from + kPiece), -1, left + from);
+    });
+    return true;
+  }
+  kernels::positions_of(marks, kept.positions.reset(number + kernels::kSpareOnes).data());
+  const auto values = kept.values.reset(number);
+  std::ranges::fill(values, 0.0F);
+  chain_->quantiser->add(*planes, 0, 1, values);
+  entries.leave(kept.positions.view().first(number), values);
   return true;
 }
 

@@ -2,9 +2,11 @@
 #include "laconic/operators/entries.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "laconic/kernels/axpy.h"
+#include "laconic/kernels/mark.h"
 #include "laconic/kernels/reduce.h"
 #include "laconic/kernels/select.h"
 #include "laconic/kernels/stream.h"
@@ -14,13 +16,14 @@ namespace laconic {
 
 namespace {
 
-constexpr std::size_t kAhead = 16;  // entries asked for before their turn, where they lie far apart
+constexpr std::size_t kAhead = 64;  // entries asked for before their turn, where they lie far apart
 
 }  // namespace
 
 void Picked::clear() {
   positions.clear();
   values.clear();
+  marked = false;
 }
 
 void Picked::add(std::uint32_t position, float value) {
@@ -130,6 +133,56 @@ bool Entries::pass(Picked& kept) {
   const bool finite = finish_pass(none);
   std::swap(none, parts_[0].found);
   return finite;
+}
+
+bool Entries::many_reach(std::uint32_t least, Array<float>& memory) const {
+  constexpr std::size_t kFewest = 16384, kSampled = 1024;
+  if (size() < kFewest) return false;
+  std::uint32_t positions[kSampled];
+  kernels::sample_positions(size(), positions);
+  gather(positions, memory);
+  const auto reaches = [&](float value) {
+    return (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) >= least;
+  };
+  return std::ranges::count_if(memory.view(), reaches) > std::ptrdiff_t{kSampled} / 4;
+}
+
+bool Entries::mark(kernels::Cut& above, kernels::Cut& below, Picked& found) {
+  const bool leaves_all = leaves();
+  const auto marks = found.marks.reset((size() + 63) / 64);
+  std::atomic<std::uint32_t> largest = 0;
+  const auto one = [&](std::size_t from, std::size_t count) {
+    float fresh[kBlock], kept[kBlock], left[kBlock];
+    float* to_left = leaves_all ? source_.left.place(from, count, left) : nullptr;
+    const std::uint32_t most =
+        kernels::mark(mixture(from, count, fresh, kept), count, {to_left, source_.c, streams()},
+                      scale_, above, below, marks.data() + from / 64);
+    if (leaves_all) source_.left.store(from, count, to_left);
+    for (std::uint32_t so_far = largest; so_far < most;)
+      if (largest.compare_exchange_weak(so_far, most)) break;
+  };
+  if (above.ties + below.ties == 0) {
+    each_block(size(), pool_, one);
+  } else {  // ties go to the first of them, so one block after the other
+    for (std::size_t from = 0; from < size(); from += kBlock)
+      one(from, std::min(kBlock, size() - from));
+    kernels::end_stream();
+  }
+  found.marked = true;
+  largest_ = largest;
+  left_written_ |= is_left();
+  return largest_ < kernels::kInfinity;
+}
+
+void Entries::take(std::span<const std::uint64_t> marks, std::span<const std::uint32_t> first,
+                   std::uint8_t* to) const {
+  each_block(size(), pool_, [&](std::size_t from, std::size_t count) {
+    float buffer[kBlock], scaled[kBlock];
+    const float* x = load(from, count, buffer);
+    if (scale_ != 1) kernels::scale(scale_, x, {scaled, count});
+    kernels::take_marked({scale_ != 1 ? scaled : x, count}, marks.data() + from / 64,
+                         to + sizeof(float) * first[from / kBlock]);
+  });
 }
 
 std::span<const float> Entries::array() {

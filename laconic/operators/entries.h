@@ -11,14 +11,19 @@
 #include "laconic/base/pool.h"
 #include "laconic/codecs/index.h"
 #include "laconic/kernels/collect.h"
+#include "laconic/kernels/select.h"
 #include "laconic/operators/source.h"
 
 namespace laconic {
 
-// Entries by position, ascending, with their values.
+// Entries by position, ascending, with their values; or, where many are kept, marked by a bit each
+// (kernels/marks.h), with neither.
 struct Picked {
   Positions positions;
   Array<float> values;
+  Array<std::uint64_t> marks;
+  Array<std::uint32_t> first;  // of the marks: operators/marked.h
+  bool marked = false;
 
   std::size_t size() const { return positions.size(); }
   void clear();
@@ -77,6 +82,24 @@ class Entries {
   // Makes kept.values the entries at kept.positions, ascending, in a pass over all. Returns false
   // when there is NaN or Inf anywhere.
   bool pass(Picked& kept);
+
+  // Whether, by a look at some of them, more than a fourth of all reach this magnitude: marking
+  // them is then sooner done than collecting them.
+  bool many_reach(std::uint32_t least, Array<float>& memory) const;
+
+  // Makes `found` marked: the entries above 0 that one cut keeps, and those below that the other
+  // does. Both may be the same one. Returns false when there is NaN or Inf. One pass.
+  bool mark(kernels::Cut& above, kernels::Cut& below, Picked& found);
+
+  // Copies entries that are marked, of which `first` of each block is the number of those before
+  // it, to where there is room for all of them, which may be any address.
+  void take(std::span<const std::uint64_t> marks, std::span<const std::uint32_t> first,
+            std::uint8_t* to) const;
+
+  // What is left once entries are marked, if it lies so that it can be written in place: x, from
+  // which what was decoded remains to be taken. Else null.
+  float* left_in_place() const { return x_lies_in_left() ? source_.left.array() : nullptr; }
+  bool is_left() const { return !source_.left.empty(); }
 
   // All as one array, finite or not; a pass unless they lie so.
   std::span<const float> array();

@@ -56,6 +56,17 @@ void IndexedSelector::write(std::span<const std::uint32_t> kept, std::size_t cou
   codec.write(kept, where, out);
 }
 
+void IndexedSelector::write_marks(std::span<const std::uint64_t> marks, std::size_t kept,
+                                  std::size_t count, Positions& positions, Buffer& out) const {
+  const auto code = codec_.empty() && space(count).chunk == 0
+                        ? smallest_of_marks(marks, kept, count)
+                        : std::nullopt;
+  if (!code) return Selector::write_marks(marks, kept, count, positions, out);
+  const std::uint64_t number = exact_ ? most(count) - kept : kept;
+  put_varint(number << kIndexTagBits | code->tag, out);
+  put_marked(*code, marks, out);
+}
+
 // The smallest code is no larger than a bitmap.
 std::size_t IndexedSelector::max_size(std::size_t count) const {
   const std::size_t bytes = codec_.empty()

@@ -20,6 +20,8 @@ class IndexedSelector : public Selector {
   IndexedSelector(const Args& args, bool exact);
 
   void write(std::span<const std::uint32_t> kept, std::size_t count, Buffer& out) const override;
+  void write_marks(std::span<const std::uint64_t> marks, std::size_t kept, std::size_t count,
+                   Positions& positions, Buffer& out) const override;
   std::size_t max_size(std::size_t count) const override;
   ByteView read(ByteView section, std::size_t count, const Keys& keys, Positions& kept,
                 StageScratch& scratch) const override;

@@ -175,6 +175,10 @@ std::span<const float> take_sample(const Entries& x, StageScratch& scratch) {
 }
 
 bool keep_largest(Entries& x, std::size_t k, Picked& kept, StageScratch& scratch) {
+  if (k >= x.size() && x.many_reach(1, scratch.sample)) {
+    Cut all;
+    return x.mark(all, all, kept);
+  }
   return Search(x, k, false, scratch).run(kept);
 }
 

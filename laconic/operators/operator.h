@@ -67,6 +67,8 @@ class Operator {
   void fill(ByteView section, std::size_t count, const Keys& keys, Scratch& scratch,
             Decoder& into) const;
   bool encode_chosen(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
+  bool encode_marked(Entries& entries, Picked& kept, Buffer& out, const Keys& keys,
+                     Scratch& scratch) const;
   bool encode_blocks(const Source& source, Buffer& out, const Keys& keys, Scratch& scratch) const;
   bool encode_coded_blocks(const Source& source, Buffer& out, const Keys& keys,
                            Scratch& scratch) const;

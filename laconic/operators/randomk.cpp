@@ -14,6 +14,7 @@
 // taken already. k draws and a bit per entry, whatever n.
 #include <algorithm>
 
+#include "laconic/kernels/drawn.h"
 #include "laconic/kernels/ones.h"
 #include "laconic/kernels/stream.h"
 #include "laconic/operators/indexed.h"
@@ -71,31 +72,41 @@ class RandomK : public Selector {
     const std::size_t k = most(count);
     const auto taken = scratch.words.reset((count + 63) / 64);
     std::ranges::fill(taken, 0);
-    for (std::uint64_t j = count - k; j < count; j += kDrawn)
-      take(key, j, std::min<std::uint64_t>(kDrawn, count - j), taken.data());
+    choose_in(key, count, k, taken.data());
     kernels::positions_of(taken, kept.reset(k + kernels::kSpareOnes).data());
     kept.truncate(k);
   }
 
-  // Some draws at a time: their words, which lie anywhere, are asked for while others are drawn.
-  static constexpr std::size_t kDrawn = 64;
-  static void take(const Key& key, std::uint64_t first, std::size_t draws, std::uint64_t* taken) {
-    std::uint32_t drawn[kDrawn];
-    for (std::size_t i = 0; i < draws; ++i) {
-      drawn[i] = static_cast<std::uint32_t>(below(first + i + 1, key.bits(first + i)));
-      kernels::fetch(taken + drawn[i] / 64);
+  // Some draws at a time: their words, which lie anywhere, are asked for while others are drawn and
+  // taken.
+  static constexpr std::size_t kDrawn = 128;
+  struct Drawn {
+    std::uint32_t first;
+    std::size_t count = 0;
+    std::uint32_t positions[kDrawn];
+  };
+
+  static void choose_in(const Key& key, std::size_t count, std::size_t k, std::uint64_t* taken) {
+    Drawn drawn[2];
+    bool turn = false;
+    for (std::size_t j = count - k; j < count; j += kDrawn) {
+      Drawn& next = drawn[turn];
+      next.first = static_cast<std::uint32_t>(j);
+      next.count = std::min(kDrawn, count - j);
+      kernels::draw_below(key, next.first, {next.positions, next.count});
+      for (std::size_t i = 0; i < next.count; ++i) kernels::fetch(taken + next.positions[i] / 64);
+      turn = !turn;
+      take(drawn[turn], taken);
     }
-    for (std::size_t i = 0; i < draws; ++i) {
-      std::uint64_t t = drawn[i];
-      if (taken[t / 64] >> t % 64 & 1) t = first + i;
-      taken[t / 64] |= std::uint64_t{1} << t % 64;
-    }
+    take(drawn[!turn], taken);
   }
 
-  // A number of 0..limit-1 from 64 random bits; its bias, limit / 2^64, is beyond measuring.
-  static std::uint64_t below(std::uint64_t limit, std::uint64_t bits) {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<std::uint64_t>(static_cast<Wide>(bits) * limit >> 64);
+  static void take(const Drawn& drawn, std::uint64_t* taken) {
+    for (std::size_t i = 0; i < drawn.count; ++i) {
+      std::uint32_t t = drawn.positions[i];
+      if (taken[t / 64] >> t % 64 & 1) t = drawn.first + static_cast<std::uint32_t>(i);
+      taken[t / 64] |= std::uint64_t{1} << t % 64;
+    }
   }
 
   double density_;

@@ -9,11 +9,13 @@
 // With S the entries sent and mu their mean, |x - C(x)|^2 = |x|^2 - |S| mu^2.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "laconic/kernels/reduce.h"
 #include "laconic/operators/indexed.h"
 #include "laconic/operators/largest.h"
 #include "laconic/operators/norms.h"
+#include "laconic/operators/sides.h"
 
 namespace laconic {
 namespace {
@@ -26,6 +28,7 @@ class OneSide : public IndexedSelector {
   std::size_t most(std::size_t count) const override { return kept_at(density_, count); }
 
   bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
+    if (const auto marked = mark_one_side(x, most(x.size()), kept, scratch)) return *marked;
     Picked& negative = scratch.other;
     if (!keep_largest_by_sign(x, most(x.size()), kept, negative, scratch)) return false;
     if (positive_wins(kept, negative)) return true;
@@ -62,6 +65,23 @@ class OneSide : public IndexedSelector {
     return in_order(positive) >= in_order(negative);
   }
 
+  // The same where far more is kept than a list is good for: the side is known before any entry is
+  // kept. Nothing where the means are too close to tell.
+  static std::optional<bool> mark_one_side(Entries& x, std::size_t k, Picked& kept,
+                                           StageScratch& scratch) {
+    constexpr std::size_t kFewest = 16384, kShare = 5;
+    if (x.size() < kFewest || k < x.size() / kShare) return {};
+    const auto all = x.array();
+    const auto sides = cut_sides(all, k, take_sample(x, scratch), scratch);
+    if (sides.largest >= kernels::kInfinity) return false;
+    if (!sides.known) return {};
+    const double a = sides.positive.mean(), b = sides.negative.mean();
+    if (!(std::abs(a - b) > 0x1p-17 * std::max(a, b))) return {};  // also where they overflow
+    kernels::Cut above = kernels::Cut::none(), below = above;
+    (a > b ? above : below) = a > b ? sides.positive.cut : sides.negative.cut;
+    return x.mark(above, below, kept);
+  }
+
   double density_;
 };
 
@@ -72,10 +92,7 @@ class Mean : public Quantiser {
 
   bool encode(std::span<const float> x, const PlaneSpans& planes, const Keys&,
               StageScratch&) const override {
-    double sum = 0;
-    for (const float value : x) sum += value;
-    if (!x.empty())
-      store(planes[0].data(), static_cast<float>(sum / static_cast<double>(x.size())));
+    if (!x.empty()) store(planes[0].data(), mean(x));
     return true;
   }
 
@@ -90,6 +107,19 @@ class Mean : public Quantiser {
   }
 
   Traits traits(std::size_t) const override { return {.delta = 1.0}; }  // counted by the selector
+
+ private:
+  // Of entries of one sign, in double, added one by one. Sums in other orders are within n 2^-52 of
+  // that: where all of these give one float, adding on vector lanes is a fifth of the time.
+  static float mean(std::span<const float> x) {
+    const auto n = static_cast<double>(x.size());
+    const double sum = std::copysign(kernels::sum_of_magnitudes(x), static_cast<double>(x[0]));
+    const auto least = static_cast<float>(sum * (1 - n * 0x1p-51) / n);
+    if (least == static_cast<float>(sum * (1 + n * 0x1p-51) / n)) return least;
+    double in_order = 0;
+    for (const float value : x) in_order += static_cast<double>(value);
+    return static_cast<float>(in_order / n);
+  }
 };
 
 const RegisterStage sbc{{

@@ -112,6 +112,9 @@ class Selector {
   virtual float factor(std::size_t /*count*/) const { return 1; }
   // Appends what receivers need to know which entries were kept, and the most bytes of it.
   virtual void write(std::span<const std::uint32_t> kept, std::size_t count, Buffer& out) const = 0;
+  // The same for entries that `select` has marked, `kept` of them; `positions` is memory.
+  virtual void write_marks(std::span<const std::uint64_t> marks, std::size_t kept,
+                           std::size_t count, Positions& positions, Buffer& out) const;
   virtual std::size_t max_size(std::size_t count) const = 0;
   // Reads that off the front of a section, fills `kept` and returns the rest. Throws DataError
   // unless the positions are ascending, distinct and below count.

@@ -18,8 +18,12 @@ class Threshold : public IndexedSelector {
 
   std::size_t most(std::size_t count) const override { return count; }
 
-  bool select(Entries& x, const Keys&, Picked& kept, StageScratch&) const override {
+  bool select(Entries& x, const Keys&, Picked& kept, StageScratch& scratch) const override {
     const auto least = std::bit_cast<std::uint32_t>(value_);
+    if (x.many_reach(least, scratch.sample)) {
+      kernels::Cut cut{least - 1, 0};
+      return x.mark(cut, cut, kept);
+    }
     return x.collect({least, least}, kept);
   }
 

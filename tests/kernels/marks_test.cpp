@@ -75,5 +75,41 @@ TEST(Marks, AreMadeOfZerosUpToTheLast) {
       }
 }
 
+TEST(Marks, TellTheirGaps) {
+  for (const std::size_t count : {1, 64, 65, 1000, 6400})
+    for (const unsigned of_eight : {0, 1, 3, 8})
+      for (const unsigned run : {2, 24, 48, 63})
+        for (const std::size_t hole : {0, 24, 70, 300}) {
+          auto marks = random_marks(count, of_eight);
+          for (std::size_t i = 0; i < 64 * marks.size(); ++i)
+            if (i >= count || (i >= 100 && i < 100 + hole)) marks[i / 64] &= ~(1ULL << i % 64);
+          kernels::MarkGaps expected;
+          std::size_t gap = 0;
+          for (std::size_t i = 0; i < count; ++i, ++gap) {
+            if (!(marks[i / 64] >> i % 64 & 1)) continue;
+            expected.end = i + 1;
+            expected.odd += gap % 2;
+            expected.some += gap >= 1;
+            expected.three += gap >= 3;
+            if (gap >= run) expected.take(i, gap);
+            gap = ~std::size_t{0};
+          }
+          on_every_cpu([&](const std::string& cpu) {
+            SCOPED_TRACE(cpu + ", " + std::to_string(count) + ", " + std::to_string(run));
+            const kernels::MarkGaps gaps = kernels::gaps_of_marks(marks, run);
+            ASSERT_EQ(gaps.end, expected.end);
+            ASSERT_EQ(gaps.odd, expected.odd);
+            ASSERT_EQ(gaps.some, expected.some);
+            ASSERT_EQ(gaps.three, expected.three);
+            ASSERT_EQ(gaps.more, expected.more);
+            ASSERT_EQ(gaps.number, expected.number);
+            for (std::size_t i = 0; i < gaps.number; ++i) {
+              EXPECT_EQ(gaps.longs[i].mark, expected.longs[i].mark);
+              EXPECT_EQ(gaps.longs[i].gap, expected.longs[i].gap);
+            }
+          });
+        }
+}
+
 }  // namespace
 }  // namespace laconic::testing

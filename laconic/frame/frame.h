@@ -12,7 +12,7 @@
 
 namespace laconic {
 
-inline constexpr std::uint8_t kDataVersion = 3;
+inline constexpr std::uint8_t kDataVersion = 4;
 
 // What stands before the sections.
 struct FrameHeader {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/fuzz.h"
+#include "laconic/codecs/chunk.h"
 #include "laconic/codecs/crc32c.h"
 #include "laconic/codecs/elias.h"
 #include "laconic/codecs/entropy.h"
@@ -117,6 +118,62 @@ void huffman(Input in) {
   if (coded.empty()) return;
   huffman_decode(coded, back);
   require(back == symbols, "symbols in Huffman codes come back");
+}
+
+// Input: u8 lanes, u16 count, then bytes to read; symbols to write are made of the same.
+void lanes(Input in) {
+  const std::size_t number = in.take<std::uint8_t>() % 2 == 0 ? 2 : 4;
+  const std::size_t count = in.take<std::uint16_t>();
+  Pool pool(1);
+  Entropy codec;
+  accepts([&] {
+    const ByteView left = codec.decode_lanes(
+        in.rest(), count, number, [](std::size_t, std::size_t, const Entropy::LaneViews&) {}, pool);
+    require(left.size() <= in.rest().size() - Entropy::min_size(count, number),
+            "min_size is a bound");
+  });
+  if (in.rest().empty()) return;
+  const auto byte = [&](std::size_t i, std::size_t lane) {
+    return static_cast<std::uint8_t>(in.rest()[(i * number + lane) % in.rest().size()] >>
+                                     (i / 64 % 8));
+  };
+  Buffer out;
+  codec.encode_lanes(
+      count, number,
+      [&](std::size_t from, std::size_t part, const Entropy::Lanes& to) {
+        for (std::size_t i = 0; i < part; ++i)
+          for (std::size_t lane = 0; lane < number; ++lane) to[lane][i] = byte(from + i, lane);
+      },
+      out, pool);
+  require(out.size() >= Entropy::min_size(count, number) &&
+              out.size() <= Entropy::max_size(count, number),
+          "the coded size is within its bounds");
+  const ByteView left = codec.decode_lanes(
+      out.view(), count, number,
+      [&](std::size_t from, std::size_t part, const Entropy::LaneViews& back) {
+        for (std::size_t i = 0; i < part; ++i)
+          for (std::size_t lane = 0; lane < number; ++lane)
+            require(back[lane][i] == byte(from + i, lane), "lanes come back");
+      },
+      pool);
+  require(left.empty(), "nothing is left");
+}
+
+// Input: u16 count, then bytes to read as a coded chunk; those to write are the same, some of them
+// with few bits, so that every form is written.
+void chunk(Input in) {
+  std::vector<std::uint8_t> bytes(in.take<std::uint16_t>()), above(bytes.size());
+  accepts([&] { decode_chunk(in.rest(), bytes, above.data()); });
+  if (in.rest().empty()) return;
+  const unsigned unused = in.rest()[0] % 8;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(in.rest()[i % in.rest().size()] >> unused);
+  std::vector<std::uint8_t> coded(chunk_room(bytes.size())), back(bytes.size());
+  coded.resize(encode_chunk(bytes, coded.data(), above.data()));
+  require(coded.empty() || coded.size() < bytes.size(), "coded chunks are shorter");
+  if (coded.empty()) return;
+  decode_chunk(coded, back, above.data());
+  require(back == bytes, "a coded chunk comes back");
 }
 
 void masked(Input in) {
@@ -254,8 +311,8 @@ void checksum(Input in) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace laconic::fuzz;
-  constexpr void (*kCodecs[])(Input) = {varints,  bits,  fixed, entropy, masked,
-                                        checksum, index, codes, huffman};
+  constexpr void (*kCodecs[])(Input) = {varints, bits,  fixed,   entropy, masked, checksum,
+                                        index,   codes, huffman, lanes,   chunk};
   Input in(data, size);
   kCodecs[in.take<std::uint8_t>() % std::size(kCodecs)](in);
   return 0;

@@ -20,6 +20,7 @@ STATES = ("coded", "not finite", "rests")
 MOST = 64  # operators, dimensions
 BLOCK = 4096  # entries that share a top
 CHUNK = 262144  # bytes of a plane that are coded together
+LANE_CHUNK = 131072  # symbols of several bytes that are
 FOOT = 8
 LIMIT = 2**31  # entries of an array, unless told otherwise
 MOST_BITS = 11  # of a Huffman code
@@ -1211,9 +1212,12 @@ def sparse_levels(data, count, most):
 
 def pair_levels(data, count, most):
     form = data.u8()
-    require(form <= 1, f"levels: form {form}")
-    width, escape = ((4, 15), (8, 255))[form]
-    symbols = unpack(read_chunks(data, packed_size(count, width)), count, width)
+    require(form <= (2 if most > 127 else 1), f"levels: form {form}")
+    width, escape = ((4, 15), (8, 255), (16, 65535))[form]
+    if form == 2:
+        symbols = read_lanes(data, count, 2)
+    else:
+        symbols = unpack(read_chunks(data, packed_size(count, width)), count, width)
     numbers = [data.varint() + escape if symbol == escape else symbol for symbol in symbols]
     require(max(numbers) <= 2 * most, f"levels: one is beyond {most}")
     return list(map(from_zigzag, numbers))
@@ -1246,7 +1250,11 @@ class Entropy:
         if plane.compacted:
             bits = iter(entropy_symbols(data, sum(symbol != 0 for symbol in before), 1))
             return [next(bits) if symbol else 0 for symbol in before]
-        return entropy_symbols(data, count, plane.width)
+        symbols = entropy_symbols(data, count, plane.width)
+        if plane.width < 16:
+            return symbols
+        top = plane.width - 1
+        return [symbol >> 1 | (symbol & 1) << top for symbol in symbols]
 
 
 def entropy():
@@ -1263,22 +1271,51 @@ def entropy_levels(data, count, most):
 
 
 def entropy_symbols(data, count, width):
-    if width in (16, 32):  # a plane of bytes for each byte of a symbol, lowest first
-        planes = [read_chunks(data, count) for _ in range(width // 8)]
-        return [int.from_bytes(symbol, "little") for symbol in zip(*planes)]
+    if width in (16, 32):
+        return read_lanes(data, count, width // 8)
+    if width in (3, 5, 6, 7) and count >= 4096:  # a byte each
+        symbols = list(read_chunks(data, count))
+        require(max(symbols) < 1 << width, f"entropy: a symbol of more than {width} bits")
+        return symbols
     return unpack(read_chunks(data, packed_size(count, width)), count, width)
 
 
 def read_chunks(data, length):
-    lengths = (min(CHUNK, length - start) for start in range(0, length, CHUNK))
-    return b"".join(read_chunk(data, length) for length in lengths)
+    return b"".join(read_chunk(data, part) for part in chunk_lengths(length, CHUNK))
+
+
+def read_lanes(data, count, lanes):
+    """Symbols of so many bytes, of which the lowest ones of a chunk come first."""
+    symbols = []
+    for part in chunk_lengths(count, LANE_CHUNK):
+        parts = [read_chunk(data, part) for _ in range(lanes)]
+        symbols += [int.from_bytes(symbol, "little") for symbol in zip(*parts)]
+    return symbols
+
+
+def chunk_lengths(length, most):
+    return [min(most, length - start) for start in range(0, length, most)]
 
 
 def read_chunk(data, length):
     m = data.varint()
     require(m <= length, f"a chunk of {length} bytes has {m} coded bytes")
     coded = data.take(m)
-    return coded if m == length else decompress(coded, length)
+    return coded if m == length else coded_bytes(coded, length)
+
+
+def coded_bytes(coded, n):
+    data = Reader(coded, "a coded chunk")
+    form = data.u8()
+    require(form <= 15, f"a coded chunk: form {form}")
+    low_bits, paired = form % 8, form >= 8
+    low = take_packed(data, n, low_bits) if low_bits else [0] * n
+    above = decompress(data.take(data.left), packed_size(n, 4) if paired else n)
+    if paired:
+        above = unpack(above, n, 4)
+    most = 255 >> low_bits
+    require(all(part <= most for part in above), f"a coded chunk: a part is above {most}")
+    return bytes(high << low_bits | rest for high, rest in zip(above, low))
 
 
 def decompress(coded, n):

@@ -21,6 +21,7 @@ import laconic_reference as laconic
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 COUNTS = (0, 1, 7, 8, 9, 4096, 4097)
 CHUNK = 262144
+LANE_CHUNK = 131072
 
 
 # A builder of frames. It writes what it is told, also what a reader has to refuse.
@@ -94,12 +95,27 @@ def huffman(data):
     return huffman_table(lengths) + sizes + b"".join(streams)
 
 
+def coded_form(data, form):
+    """Bytes in the form of a coded chunk; none if what is above the low bits is too much for it."""
+    low_bits = form % 8
+    above = [byte >> low_bits for byte in data]
+    if form < 8:
+        above = bytes(above)
+    elif max(above) > 15:
+        return None
+    else:
+        above = pack(above, 4)
+    low = pack([byte & ((1 << low_bits) - 1) for byte in data], low_bits) if low_bits else b""
+    return bytes([form]) + low + huffman(above)
+
+
 def coded(data):
-    """Chunks in Huffman codes where this is shorter."""
+    """Chunks in coded form, few bytes in any of them, where this is shorter."""
     result = b""
     for start in range(0, len(data), CHUNK):
         chunk = data[start : start + CHUNK]
-        shortest = min(chunk, huffman(chunk), key=len)
+        forms = [coded_form(chunk, form) for form in range(16 if len(chunk) < 300 else 1)]
+        shortest = min([chunk, *filter(None, forms)], key=len)
         result += varint(len(shortest)) + shortest
     return result
 
@@ -235,6 +251,8 @@ def entropy_section(planes, code):
         if width == 1:
             exponents = planes[i - 1][0]
             section += code(pack([s for s, e in zip(symbols, exponents) if e], 1))
+        if width > 8:
+            symbols = [symbol << 1 & (1 << width) - 1 | symbol >> width - 1 for symbol in symbols]
         for byte in range(width // 8):
             section += code(bytes(symbol >> 8 * byte & 255 for symbol in symbols))
     return section
@@ -366,11 +384,17 @@ def write_sparse(levels, most, code="rice", b=1):
 
 def write_pairs(levels, most, form=None):
     numbers = list(map(zigzag, levels))
-    form = int(max(numbers) > 14) if form is None else form
-    width, escape = ((4, 15), (8, 255))[form]
-    symbols = pack([min(number, escape) for number in numbers], width)
+    if form is None:
+        form = 2 if max(numbers) > 254 else int(max(numbers) > 14)
+    width, escape = ((4, 15), (8, 255), (16, 65535))[form]
+    symbols = [min(number, escape) for number in numbers]
     beyond = (varint(number - escape) for number in numbers if number >= escape)
-    return bytes([form]) + coded(symbols) + b"".join(beyond)
+    if form < 2:
+        symbols = coded(pack(symbols, width))
+    else:
+        lanes = (bytes(symbol >> shift & 255 for symbol in symbols) for shift in (0, 8))
+        symbols = b"".join(map(coded, lanes))
+    return bytes([form]) + symbols + b"".join(beyond)
 
 
 LEVEL_WRITERS = {
@@ -457,7 +481,7 @@ class Head(ReaderTest):
     def test_refusals(self):
         self.refuses(frame_of_three(magic=b"LAD"), "LAC")
         self.refuses(frame_of_three(version=b"\0"), "data version 0")
-        self.refuses(frame_of_three(version=b"\2"), "data version 2; this reader knows 4")
+        self.refuses(frame_of_three(version=b"\3"), "data version 3; this reader knows 4")
         self.refuses(frame_of_three(extensions=varint(1) + varint(7) + text("a")), "extension 7")
         self.refuses(frame_of_three(extensions=varint(1) + varint(2) + varint(999)), "999 bytes")
         self.refuses(frame_of_three(extensions=varint(2**64 - 1)), "extension 1")
@@ -559,7 +583,7 @@ class Quantisers(ReaderTest):
     def test_identity_is_finite(self):
         for word in 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001:
             self.section_refused("identity", 1, pack([word], 32), "NaN or Inf")
-            self.section_refused("entropy", 1, stored_bytes(pack([word], 32)), "NaN or Inf")
+            self.section_refused("entropy", 1, stored_lanes(*struct.unpack("<f", pack([word], 32))), "NaN or Inf")
         self.section_decodes(
             "identity", 2, pack([0x7F7FFFFF, 1], 32), [3.4028234663852886e38, 2**-149]
         )
@@ -606,7 +630,7 @@ class Quantisers(ReaderTest):
         one, third = 0x3C00, 0x3555
         self.section_decodes("half", 1, half_section(141, one), [1])
         self.section_decodes("half", 1, half_section(141, third), [0.333251953125])
-        self.section_decodes("half+entropy", 1, bytes([1, 141, 1, 0x55, 1, 0x35]), [0.333251953125])
+        self.section_decodes("half+entropy", 1, bytes([1, 141, 1, 0xAA, 1, 0x6A]), [0.333251953125])
 
     def test_half_rounds_to_the_nearest_even_number(self):
         least = 2.0**-149
@@ -638,8 +662,11 @@ def half_section(top, half):
     return bytes([top]) + struct.pack("<H", half)
 
 
-def stored_bytes(planes):
-    return b"".join(stored(bytes([byte])) for byte in planes)
+def stored_lanes(*numbers):
+    """Few binary32 numbers as lanes, chunks as they are."""
+    words = struct.unpack(f"<{len(numbers)}I", binary32(*numbers))
+    turned = struct.pack(f"<{len(words)}I", *(w << 1 & 2**32 - 1 | w >> 31 for w in words))
+    return b"".join(stored(turned[byte::4]) for byte in range(4))
 
 
 class Entropy(ReaderTest):
@@ -651,10 +678,54 @@ class Entropy(ReaderTest):
 
     def test_chunks(self):
         for n in CHUNK - 1, CHUNK, CHUNK + 1:
-            lower, upper = coded(bytes(n)), stored(bytes(n - 1) + b"\x3f")
+            tops = stored(bytes([127] * math.ceil(n / 4096)))
             with self.subTest(n=n):
-                values = [0] * (n - 1) + [0.5]
-                self.section_decodes("half:bf16+entropy", n, lower + upper, values)
+                values = [0] * (n - 1) + [1]
+                codes = stored(bytes(n - 1) + b"\x7f")
+                self.section_decodes("natural:8+entropy", n, tops + codes, values)
+
+    def test_lanes(self):
+        for n in LANE_CHUNK - 1, LANE_CHUNK, LANE_CHUNK + 1:
+            lower, upper = bytes(n), bytes(n - 1) + b"\x7e"  # 0x3f00, turned
+            chunks = b"".join(
+                coded(lower[start : start + LANE_CHUNK]) + stored(upper[start : start + LANE_CHUNK])
+                for start in range(0, n, LANE_CHUNK)
+            )
+            with self.subTest(n=n):
+                self.section_decodes("half:bf16+entropy", n, chunks, [0] * (n - 1) + [0.5])
+
+    def test_every_form(self):
+        data = bytes([0, 1, 1, 2, 1, 0, 3, 1] * 13)
+        for form in range(16):
+            for n in 100, 101, 104:
+                low = [byte << form % 8 & 127 | byte & 1 for byte in data[:n]]
+                part = bytes(low)
+                coded = coded_form(part, form)
+                if coded is not None:
+                    self.assertEqual(laconic.coded_bytes(coded, n), part)
+
+    def test_forms_that_are_wrong(self):
+        for section, n, why in (
+            (b"\x10\1\1", 9, "form 16"),
+            (b"\1\xff", 9, "bytes wanted"),
+            (b"\1\x0f\3\3", 3, "bit after the last"),
+            (b"\1\7\x80\x80", 3, "a part is above 127"),
+            (b"\x08\x32\x32", 3, "bit after the last"),
+            (b"\x0d\0\0\x88\x88", 2, "a part is above 7"),
+        ):
+            with self.assertRaisesRegex(laconic.FrameError, why):
+                laconic.coded_bytes(section, n)
+
+    def test_symbols_across_bytes(self):
+        for n in 4095, 4096:
+            symbols = [i % 8 for i in range(n)]
+            codes = stored(pack(symbols, 3) if n < 4096 else bytes(symbols))
+            data = laconic.Reader(codes, "symbols")
+            self.assertEqual(laconic.entropy_symbols(data, n, 3), symbols)
+            data.end()
+        with self.assertRaisesRegex(laconic.FrameError, "more than 3 bits"):
+            data = laconic.Reader(stored(bytes([8] * 4096)), "symbols")
+            laconic.entropy_symbols(data, 4096, 3)
 
     def test_a_chunk_longer_than_its_bytes(self):
         self.refuses_codes(3, b"\4abcd", "a chunk of 3 bytes has 4")
@@ -667,8 +738,8 @@ class Entropy(ReaderTest):
     def test_a_chunk_that_is_no_code(self):
         self.refuses_codes(100, b"\0", "bytes wanted")
         self.refuses_codes(100, b"\1\0", "bytes wanted")
-        self.refuses_codes(100, b"\3\0\0\0", "bytes follow|left over")
-        self.refuses_codes(100, b"\3\1\0\0", "above the highest")
+        self.refuses_codes(100, b"\4\0\0\0\0", "bytes follow|left over")
+        self.refuses_codes(100, b"\4\0\1\0\0", "above the highest")
 
     def test_tables_that_are_wrong(self):
         rest = bytes(9)
@@ -680,17 +751,17 @@ class Entropy(ReaderTest):
             (bytes([0, 2, 0x00, 0x11]), "no code"),
             (bytes([0, 2, 0x21, 0x12]), "bit after the last"),
         ):
-            chunk = table + rest
+            chunk = b"\0" + table + rest
             self.refuses_codes(100, varint(len(chunk)) + chunk, why)
 
     def test_codes_of_another_length(self):
         data = bytes([0, 1, 1, 2] * 25)
         for n in 60, 140:
-            chunk = huffman((data * 2)[:n])
+            chunk = b"\0" + huffman((data * 2)[:n])
             self.refuses_codes(100, varint(len(chunk)) + chunk, "bytes wanted|left over|not 0")
 
     def test_codes_that_are_cut_or_followed(self):
-        chunk = huffman(bytes([0, 1, 1, 2] * 25))
+        chunk = b"\0" + huffman(bytes([0, 1, 1, 2] * 25))
         for length in range(len(chunk)):
             self.refuses_codes(100, varint(length) + chunk[:length], "bytes wanted")
         for more in b"\0", b"\1", chunk:
@@ -1020,7 +1091,7 @@ class Sparse(ReaderTest):
     def test_sbc(self):
         section = b"\1" + bytes([1, 1]) + binary32(-2.5)
         self.section_decodes("sbc:0.5,varint", 6, section, [0, -2.5, 0, -2.5, 0, 0])
-        stored_value = b"\1" + bytes([1, 1]) + stored_bytes(binary32(-2.5))
+        stored_value = b"\1" + bytes([1, 1]) + stored_lanes(-2.5)
         self.section_decodes("sbc:0.5,varint+entropy", 6, stored_value, [0, -2.5, 0, -2.5, 0, 0])
         for value in math.inf, -math.inf, math.nan:
             section = b"\1" + bytes([1, 1]) + binary32(value)
@@ -1038,8 +1109,7 @@ class Bucket(ReaderTest):
         section = binary32(1, 2) + stream("11000000 10")
         values = [-1, -1, 1, 1, 1, 1, 1, 1, -2, 2]
         self.section_decodes("bucket:8+sign", 10, section, values)
-        planes = b"".join(stored(binary32(1, 2)[byte::4]) for byte in range(4))
-        coded_section = planes + stored(stream("11000000 10"))
+        coded_section = stored_lanes(1, 2) + stored(stream("11000000 10"))
         self.section_decodes("bucket:8+sign+entropy", 10, coded_section, values)
         self.section_refused("bucket:8+sign", 10, section[:-1] + b"\4", "bit after the last")
 
@@ -1200,7 +1270,7 @@ class Scales(ReaderTest):
 
     def test_uniform_with_entropy(self):
         low, high = 0.0, 3.0
-        section = b"".join(stored(binary32(low, high)[byte::4]) for byte in range(4))
+        section = stored_lanes(low, high)
         self.section_decodes("uniform:3+entropy", 2, section + stored(pack([0, 7], 3)), [low, high])
         self.section_refused(
             "uniform:3+entropy", 2, section + stored(b"\xff"), "bit after the last"
@@ -1223,7 +1293,7 @@ class Scales(ReaderTest):
         )
 
     def test_binned_with_entropy(self):
-        means = b"".join(stored(binary32(1, 2, -3, -4)[byte::4]) for byte in range(4))
+        means = stored_lanes(1, 2, -3, -4)
         self.section_decodes("binned+entropy", 2, means + stored(pack([3, 0], 2)), [-4, 1])
 
     def test_means_that_are_not_finite(self):
@@ -1309,12 +1379,17 @@ class Levels(ReaderTest):
             self.refuses_levels("trits", 3, bytes([byte]), "after the last is not -1", "terngrad")
 
     def test_pairs(self):
-        for form in 0, 1:
+        for form in 0, 1, 2:
             for levels in [0, 7, -7, 8], [-8, 500, 0, -500, 1], [127, -127, 128, -128]:
                 section = binary32(1) + write_pairs(levels, 1000, form)
                 values = [laconic.parts(level, 1000, 1) for level in levels]
                 self.section_decodes("qsgd:1000+levels:pairs", len(levels), section, values)
+        for levels in [32767, -32767, -32768, 32768, 0], [2**31 - 1, -(2**31) + 1]:
+            section = binary32(1) + write_pairs(levels, 2**31 - 1, 2)
+            values = [struct.unpack("<f", binary32(level))[0] for level in levels]
+            self.section_decodes("grid+levels:pairs", len(levels), section, values)
         self.refuses_levels("pairs", 2, bytes([2, 1, 0]), "form 2")
+        self.refuses_levels("pairs", 2, bytes([3, 1, 0]), "form 3")
         self.refuses_levels("pairs", 2, bytes([0, 1, 0x99]), "beyond 4")
         self.refuses_levels("pairs", 2, bytes([0, 1, 0xF0, 0]), "beyond 4")
         self.refuses_levels("pairs", 1, bytes([0, 1, 0x10]), "bit after the last")
@@ -1356,7 +1431,7 @@ class Levels(ReaderTest):
 
 
 class EntropyLevels(ReaderTest):
-    SCALE = stored_bytes(binary32(4))
+    SCALE = stored_lanes(4)
 
     def section(self, z, symbols, width):
         return (

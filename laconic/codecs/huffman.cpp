@@ -231,15 +231,6 @@ std::array<std::uint8_t*, 2> put_streams(ByteView first, ByteView second,
 
 constexpr std::size_t kLengths = 3 * 3;  // of three streams, at most, below 2 MiB
 
-// About log2(number) in parts of 2^16, and what is to be added for a bound above, or taken away for
-// one below: within -0.0053 and 0.0098 of it, by a parabola between powers of two.
-constexpr std::uint64_t kLogAbove = 650, kLogBelow = 350;
-constexpr std::uint64_t about_log2(std::uint32_t number) {
-  const auto whole = static_cast<unsigned>(std::bit_width(number)) - 1;
-  const std::uint64_t part = (std::uint64_t{number} << 16 >> whole) - 65536;
-  return (std::uint64_t{whole} << 16) + part + (part * (65536 - part) >> 16) / 3;
-}
-
 // A bound on the bits of any code for symbols that occur so often: their entropy, or a little less.
 std::uint64_t least_bits(const Counts& counts, std::uint64_t counted) {
   std::uint64_t known = 0;

@@ -2,12 +2,14 @@
 #include "laconic/codecs/levels.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "laconic/codecs/fixed.h"
 #include "laconic/codecs/huffman.h"
 #include "laconic/kernels/level_bits.h"
 #include "laconic/kernels/ones.h"
+#include "laconic/kernels/wide_bits.h"
 
 namespace laconic {
 namespace {
@@ -27,13 +29,24 @@ std::uint64_t sum_of_wide(std::span<const std::uint8_t> symbols, const std::int3
   return sum;
 }
 
+// What symbols have above a byte, of 65535 at most.
+void count_above(const Levels& levels, std::size_t from, std::size_t count,
+                 std::array<std::uint32_t, 256>& above) {
+  std::uint8_t low[kLevelPiece], high[kLevelPiece];
+  kernels::split_wide_levels(levels.at.from(from), count, low, high);
+  count_bytes({high, count}, above);
+}
+
 // Counts symbols from kEscape on, and makes all of them that.
 void count_beyond(const Levels& levels, std::size_t from, std::span<std::uint8_t> symbols,
-                  LevelCounts& counts) {
+                  LevelCounts& counts, std::array<std::uint32_t, 256>& above) {
   std::array<std::uint32_t, 256> here{};
   count_bytes(symbols, here);
   for (std::size_t s = kEscape; s < 256; ++s) counts.bytes[s] += here[s];
-  if (here[255] > 0) counts.magnitudes += sum_of_wide(symbols, levels.at.wide + from);
+  if (here[255] > 0 && levels.at.wide) {
+    counts.magnitudes += sum_of_wide(symbols, levels.at.wide + from);
+    count_above(levels, from, symbols.size(), above);
+  }
   for (std::uint8_t& symbol : symbols) symbol = std::min(symbol, kEscape);
 }
 
@@ -43,13 +56,14 @@ bool count_pairs(const Levels& levels, LevelCounts& counts, std::array<std::uint
   constexpr std::size_t kAll = 65536, kStretch = 4096;
   const std::size_t stride = levels.count <= kAll ? kStretch : 8 * kStretch;
   bool beyond = false;
+  std::array<std::uint32_t, 256> above{};
   std::uint8_t packed[kAll / 2];
   std::size_t size = 0;
   for (std::size_t from = 0; from < levels.count; from += stride) {
     const std::size_t part = std::min(kStretch, levels.count - from);
     std::uint8_t symbols[kStretch];
     if (zigzag(levels.at.small + from, part, symbols) >= kEscape) {
-      count_beyond(levels, from, {symbols, part}, counts);
+      count_beyond(levels, from, {symbols, part}, counts, above);
       beyond = true;
     }
     pack_bytes(symbols, part, 4, packed + size);
@@ -58,6 +72,9 @@ bool count_pairs(const Levels& levels, LevelCounts& counts, std::array<std::uint
     if (size == sizeof packed) count_bytes({packed, std::exchange(size, 0)}, pairs);
   }
   count_bytes({packed, size}, pairs);
+  above[0] += static_cast<std::uint32_t>(
+      counts.seen - std::accumulate(above.begin(), above.end(), std::size_t{0}));
+  counts.size_of_lanes = counts.seen + huffman_code(above).size;
   return beyond;
 }
 

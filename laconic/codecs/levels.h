@@ -45,6 +45,7 @@ struct LevelCounts {
   std::array<std::uint32_t, 256> bytes{};  // as codes by symbol see them: levels_pairs.cpp
   HuffmanCode code_of_bytes = {}, code_of_pairs = {};  // for levels one by one, and two by two
   std::size_t beyond_bytes = 0, beyond_pairs = 0;
+  std::uint64_t size_of_lanes = 0;  // about the bytes of those seen as two lanes of bytes
 
   // What a number counted among those seen is among all.
   std::uint64_t of_all(std::uint64_t number) const {

@@ -249,10 +249,19 @@ std::size_t max_size(std::size_t count, std::int32_t most) {
          2 * packed_size(1, count) + magnitudes;
 }
 
+// The smallest. Of many, every second entry or more, that is a bit for each or next to it, and
+// asking all takes a pass over positions for each.
+const IndexCodec& index_for(std::span<const std::uint32_t> nonzero, const IndexSpace& space) {
+  constexpr std::size_t kMany = 65536;
+  static const IndexCodec& bitmap = index_codec("bitmap");
+  return nonzero.size() >= std::max(kMany, space.count / 2) ? bitmap
+                                                            : smallest_index(nonzero, space);
+}
+
 void write(const Levels& levels, Buffer& out, const LevelWork& work) {
   const auto nonzero = nonzero_of(levels, work.positions);
   const IndexSpace space{.count = levels.count};
-  const IndexCodec& index = smallest_index(nonzero, space);
+  const IndexCodec& index = index_for(nonzero, space);
   put_varint(static_cast<std::uint64_t>(nonzero.size()) << kIndexTagBits | index.tag, out);
   index.write(nonzero, space, out);
   const Counts counts = put_signs(levels, nonzero, out);

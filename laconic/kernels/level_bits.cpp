@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "laconic/kernels/closing-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace laconic::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -23,92 +25,6 @@ std::size_t take_levels_run(const std::uint8_t*, std::size_t, unsigned, std::int
 }
 
 #else
-
-using Octets = hn::CappedTag<std::uint8_t, 64>;
-using Words = hn::Repartition<std::uint64_t, Octets>;
-
-// Blocks of 16 bytes that lie `apart`, as one vector, and back.
-template <class D>
-HWY_INLINE hn::Vec<D> load_blocks(D d, const std::uint8_t* from, std::size_t apart) {
-  if constexpr (hn::MaxLanes(D()) == 16) {
-    return hn::LoadU(d, from);
-  } else {
-    const hn::Half<D> half;
-    return hn::Combine(d, load_blocks(half, from + hn::MaxLanes(D()) / 32 * apart, apart),
-                       load_blocks(half, from, apart));
-  }
-}
-template <class D>
-HWY_INLINE void store_blocks(D d, hn::Vec<D> v, std::uint8_t* to, std::size_t apart) {
-  if constexpr (hn::MaxLanes(D()) == 16) {
-    hn::StoreU(v, d, to);
-  } else {
-    const hn::Half<D> half;
-    store_blocks(half, hn::LowerHalf(half, v), to, apart);
-    store_blocks(half, hn::UpperHalf(half, v), to + hn::MaxLanes(D()) / 32 * apart, apart);
-  }
-}
-
-// Where each byte of a block of two words comes from; 128: nowhere.
-struct Order {
-  alignas(16) std::uint8_t bytes[16];
-};
-Order closing(unsigned width) {
-  Order order;
-  for (unsigned i = 0; i < 16; ++i)
-    order.bytes[i] = static_cast<std::uint8_t>(i < width ? i : i < 2 * width ? i - width + 8 : 128);
-  return order;
-}
-Order opening(unsigned width) {
-  Order order;
-  for (unsigned i = 0; i < 16; ++i)
-    order.bytes[i] = static_cast<std::uint8_t>(i % 8 >= width ? 128 : i < 8 ? i : i - 8 + width);
-  return order;
-}
-
-// One level of each: fields of `kBits` bits that hold `used` move together, or apart.
-template <int kBits>
-HWY_INLINE hn::Vec<Words> closer(hn::Vec<Words> v, std::uint64_t mask, int used) {
-  const auto low = hn::Set(Words(), mask);
-  return hn::Or(hn::And(v, low), hn::ShiftLeftSame(hn::And(hn::ShiftRight<kBits>(v), low), used));
-}
-template <int kBits>
-HWY_INLINE hn::Vec<Words> apart(hn::Vec<Words> v, std::uint64_t mask, int used) {
-  const auto low = hn::Set(Words(), mask);
-  return hn::Or(hn::And(v, low), hn::ShiftLeft<kBits>(hn::And(hn::ShiftRightSame(v, used), low)));
-}
-
-// 4 and 2 bits need no words: neighbours close up within 16 or 32 bits, and 16 symbols are levels
-// by a table.
-using Pairs = hn::Repartition<std::uint16_t, Octets>;
-using Fours = hn::Repartition<std::uint32_t, Octets>;
-
-HWY_INLINE void put_four_bits(hn::Vec<Octets> symbols, std::uint8_t* packed) {
-  const auto v = hn::BitCast(Pairs(), symbols);
-  const auto two = hn::And(hn::Or(v, hn::ShiftRight<4>(v)), hn::Set(Pairs(), 0xff));
-  const hn::Rebind<std::uint8_t, Pairs> bytes;
-  hn::StoreU(hn::DemoteTo(bytes, hn::BitCast(hn::RebindToSigned<Pairs>(), two)), bytes, packed);
-}
-HWY_INLINE void put_two_bits(hn::Vec<Octets> symbols, std::uint8_t* packed) {
-  const auto v = hn::BitCast(Fours(), symbols);
-  const auto two = hn::And(hn::Or(v, hn::ShiftRight<6>(v)), hn::Set(Fours(), 0x000f000fU));
-  const auto four = hn::And(hn::Or(two, hn::ShiftRight<12>(two)), hn::Set(Fours(), 0xff));
-  const hn::Rebind<std::uint8_t, Fours> bytes;
-  hn::StoreU(hn::DemoteTo(bytes, hn::BitCast(hn::RebindToSigned<Fours>(), four)), bytes, packed);
-}
-HWY_INLINE hn::Vec<Octets> take_four_bits(const std::uint8_t* packed) {
-  const hn::Rebind<std::uint8_t, Pairs> bytes;
-  const auto two = hn::PromoteTo(Pairs(), hn::LoadU(bytes, packed));
-  return hn::BitCast(Octets(),
-                     hn::And(hn::Or(two, hn::ShiftLeft<4>(two)), hn::Set(Pairs(), 0x0f0f)));
-}
-HWY_INLINE hn::Vec<Octets> take_two_bits(const std::uint8_t* packed) {
-  const hn::Rebind<std::uint8_t, Fours> bytes;
-  const auto four = hn::PromoteTo(Fours(), hn::LoadU(bytes, packed));
-  const auto two = hn::And(hn::Or(four, hn::ShiftLeft<12>(four)), hn::Set(Fours(), 0x000f000fU));
-  return hn::BitCast(Octets(),
-                     hn::And(hn::Or(two, hn::ShiftLeft<6>(two)), hn::Set(Fours(), 0x03030303U)));
-}
 
 template <class Put>
 HWY_INLINE std::size_t put_by(const std::int8_t* levels, std::size_t count, unsigned width,

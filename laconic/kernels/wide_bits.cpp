@@ -24,6 +24,13 @@ std::size_t take_wide_run(const std::uint8_t*, std::size_t, std::size_t, unsigne
                           std::uint32_t&) {
   return 0;
 }
+std::size_t split_run(LevelView, std::size_t, std::uint8_t*, std::uint8_t*, std::uint32_t&) {
+  return 0;
+}
+std::size_t join_run(const std::uint8_t*, const std::uint8_t*, std::size_t, LevelSpan,
+                     std::uint32_t&) {
+  return 0;
+}
 
 #else
 
@@ -52,7 +59,8 @@ HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, Ints> > symbols_at(const LevelView&
   const hn::Rebind<std::uint16_t, Ints> d16;
   const auto small = hn::PromoteTo(d, hn::LoadU(d8, levels.small + at));
   const auto wide = hn::LoadU(d, levels.wide + at);
-  const auto level = hn::IfThenElse(hn::Eq(small, hn::Set(d, kWide)), wide, small);
+  auto level = hn::IfThenElse(hn::Eq(small, hn::Set(d, kWide)), wide, small);
+  level = hn::Min(hn::Max(level, hn::Set(d, -32768)), hn::Set(d, 32768));  // whose symbol is cut
   return hn::DemoteTo(d16, hn::Xor(hn::Add(level, level), hn::BroadcastSignBit(level)));
 }
 
@@ -86,6 +94,15 @@ std::size_t put_wide_run(LevelView levels, std::size_t count, unsigned width, st
     }
   }
   return groups * kGroup;
+}
+
+using Symbols = hn::RebindToUnsigned<Shorts>;
+
+HWY_INLINE void raise(std::uint32_t& largest, hn::Vec<Symbols> most) {
+  std::uint16_t lanes[hn::MaxLanes(Symbols())];
+  hn::StoreU(most, Symbols(), lanes);
+  for (std::size_t i = 0; i < hn::Lanes(Symbols()); ++i)
+    largest = std::max<std::uint32_t>(largest, lanes[i]);
 }
 
 // The levels of 16-bit symbols, in both planes.
@@ -134,11 +151,42 @@ std::size_t take_wide_run(const std::uint8_t* packed, std::size_t size, std::siz
       put_levels_of(symbols, levels, done * kGroup + i);
     }
   }
-  std::uint16_t lanes[hn::MaxLanes(hn::RebindToUnsigned<Shorts>())];
-  hn::StoreU(most, du16, lanes);
-  for (std::size_t i = 0; i < hn::Lanes(du16); ++i)
-    largest = std::max<std::uint32_t>(largest, lanes[i]);
+  raise(largest, most);
   return groups * kGroup;
+}
+
+// Both return how many were done, and raise `largest` to the largest symbol.
+std::size_t split_run(LevelView levels, std::size_t count, std::uint8_t* low, std::uint8_t* high,
+                      std::uint32_t& largest) {
+  const Symbols d;
+  const hn::Rebind<std::uint8_t, Symbols> bytes;
+  auto most = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    fetch_ahead(levels.wide + i + kReadAhead);
+    const auto v = hn::Combine(d, symbols_at(levels, i + hn::Lanes(Ints())), symbols_at(levels, i));
+    most = hn::Max(most, v);
+    hn::StoreU(hn::TruncateTo(bytes, v), bytes, low + i);
+    hn::StoreU(hn::TruncateTo(bytes, hn::ShiftRight<8>(v)), bytes, high + i);
+  }
+  raise(largest, most);
+  return i;
+}
+
+std::size_t join_run(const std::uint8_t* low, const std::uint8_t* high, std::size_t count,
+                     LevelSpan levels, std::uint32_t& largest) {
+  const Symbols d;
+  const hn::Rebind<std::uint8_t, Symbols> bytes;
+  auto most = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    const auto v = hn::Or(hn::PromoteTo(d, hn::LoadU(bytes, low + i)),
+                          hn::ShiftLeft<8>(hn::PromoteTo(d, hn::LoadU(bytes, high + i))));
+    most = hn::Max(most, v);
+    put_levels_of(v, levels, i);
+  }
+  raise(largest, most);
+  return i;
 }
 
 #endif
@@ -152,6 +200,8 @@ namespace {
 
 HWY_EXPORT(put_wide_run);
 HWY_EXPORT(take_wide_run);
+HWY_EXPORT(split_run);
+HWY_EXPORT(join_run);
 
 }  // namespace
 
@@ -163,6 +213,33 @@ std::size_t put_wide_levels(LevelView levels, std::size_t count, unsigned width,
 std::size_t take_wide_levels(const std::uint8_t* packed, std::size_t size, std::size_t count,
                              unsigned width, LevelSpan levels, std::uint32_t& largest) {
   return HWY_DYNAMIC_DISPATCH(take_wide_run)(packed, size, count, width, levels, largest);
+}
+
+std::uint32_t split_wide_levels(LevelView levels, std::size_t count, std::uint8_t* low,
+                                std::uint8_t* high) {
+  std::uint32_t largest = 0;
+  std::size_t i = HWY_DYNAMIC_DISPATCH(split_run)(levels, count, low, high, largest);
+  for (; i < count; ++i) {
+    const auto level = static_cast<std::uint32_t>(levels[i]);
+    const std::uint32_t symbol = std::min<std::uint32_t>(level << 1 ^ (0U - (level >> 31)), 65535);
+    largest = std::max(largest, symbol);
+    low[i] = static_cast<std::uint8_t>(symbol);
+    high[i] = static_cast<std::uint8_t>(symbol >> 8);
+  }
+  return largest;
+}
+
+std::uint32_t join_wide_levels(const std::uint8_t* low, const std::uint8_t* high, std::size_t count,
+                               LevelSpan levels) {
+  std::uint32_t largest = 0;
+  std::size_t i = HWY_DYNAMIC_DISPATCH(join_run)(low, high, count, levels, largest);
+  for (; i < count; ++i) {
+    const std::uint32_t symbol = low[i] | static_cast<std::uint32_t>(high[i]) << 8;
+    largest = std::max(largest, symbol);
+    levels.wide[i] = static_cast<std::int32_t>(symbol >> 1 ^ (0U - (symbol & 1)));
+    levels.set(i, levels.wide[i]);
+  }
+  return largest;
 }
 
 }  // namespace laconic::kernels

@@ -18,4 +18,11 @@ std::size_t put_wide_levels(LevelView levels, std::size_t count, unsigned width,
 std::size_t take_wide_levels(const std::uint8_t* packed, std::size_t size, std::size_t count,
                              unsigned width, LevelSpan levels, std::uint32_t& largest);
 
+// The symbols of all levels in two arrays of bytes, the lower ones and the higher; those of 65535
+// and above are 65535. Returns the largest. And back: that one becomes -32768.
+std::uint32_t split_wide_levels(LevelView levels, std::size_t count, std::uint8_t* low,
+                                std::uint8_t* high);
+std::uint32_t join_wide_levels(const std::uint8_t* low, const std::uint8_t* high, std::size_t count,
+                               LevelSpan levels);
+
 }  // namespace laconic::kernels

@@ -10,34 +10,23 @@
 #include "laconic/codecs/entropy.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "laconic/base/errors.h"
 #include "laconic/codecs/levels.h"
 #include "laconic/codecs/masked.h"
 #include "laconic/codecs/varint.h"
+#include "laconic/kernels/lanes.h"
+#include "laconic/kernels/split_bytes.h"
+#include "laconic/kernels/wide_bits.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
 namespace {
 
-// Byte `lane` of every symbol of 2 or 4 bytes, and back. Compilers make vector code of these loops.
-template <std::size_t kLanes>
-void take_lane(const std::uint8_t* __restrict symbols, std::size_t lane,
-               std::span<std::uint8_t> bytes) {
-  std::uint8_t* __restrict to = bytes.data();
-  for (std::size_t i = 0; i < bytes.size(); ++i) to[i] = symbols[i * kLanes + lane];
-}
-template <std::size_t kLanes>
-void put_lanes(const std::uint8_t* __restrict bytes, std::size_t count,
-               std::uint8_t* __restrict symbols) {
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      symbols[i * kLanes + lane] = bytes[lane * count + i];
-}
-
-// Planes of 16 or 32 bits are coded a byte position at a time: exponents are predictable, low
-// mantissa bytes are not.
+// Planes of 16 or 32 bits are coded a byte position at a time, turned so that the sign is lowest:
+// exponents are predictable, signs and low mantissa bytes are not.
 class EntropyCoder : public Coder {
  public:
   std::size_t min_size(const PlaneShapes& shapes) const override {
@@ -48,7 +37,7 @@ class EntropyCoder : public Coder {
       if (shape.most > 0)
         sum += shape.count > 0 ? 1 : 0;
       else if (shape.only_where < 0)
-        sum += Entropy::min_size(shape.size());
+        sum += Entropy::min_size(symbols_of(shape), lanes_of(shape));
     }
     return sum;
   }
@@ -59,7 +48,7 @@ class EntropyCoder : public Coder {
       const PlaneShape& shape = shapes.shape[i];
       if (shape.wide) continue;
       const std::size_t lanes = shape.most > kernels::kMostSmall ? 4 : lanes_of(shape);
-      sum += lanes * Entropy::max_size(shape.most > 0 ? shape.count : shape.size() / lanes);
+      sum += Entropy::max_size(shape.most > 0 ? shape.count : symbols_of(shape), lanes);
       if (shape.most > 0) sum += varint_size(~std::uint32_t{0});
     }
     return sum;
@@ -74,32 +63,33 @@ class EntropyCoder : public Coder {
         encode_levels({levels_of(planes, i), shape.count, shape.most}, out, scratch);
         continue;
       }
-      const std::size_t lanes = lanes_of(shape);
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        if (lanes > 1) {
-          const std::uint8_t* symbols = planes[i].data();
-          scratch.entropy.encode_made(
-              shape.count,
-              [&](std::size_t from, std::span<std::uint8_t> bytes) {
-                (lanes == 2 ? take_lane<2> : take_lane<4>)(symbols + from * lanes, lane, bytes);
-              },
-              out, scratch.pool);
-          continue;
-        }
-        ByteView bytes = planes[i];
-        if (shape.only_where >= 0) {
-          scratch.spare.clear();
-          compact_bits(planes[i], planes[static_cast<std::size_t>(shape.only_where)],
-                       scratch.spare);
-          bytes = scratch.spare.view();
-        }
-        scratch.entropy.encode(bytes, out, scratch.pool);
+      if (const std::size_t lanes = lanes_of(shape); lanes > 1) {
+        const std::uint8_t* symbols = planes[i].data();
+        scratch.entropy.encode_lanes(
+            shape.count, lanes,
+            [&](std::size_t from, std::size_t number, const Entropy::Lanes& to) {
+              kernels::take_lanes(symbols + from * lanes, number, lanes, to.data());
+            },
+            out, scratch.pool);
+        continue;
       }
+      if (is_apart(shape)) {
+        encode_apart(shape, planes[i], out, scratch);
+        continue;
+      }
+      ByteView bytes = planes[i];
+      if (shape.only_where >= 0) {
+        scratch.spare.clear();
+        compact_bits(planes[i], planes[static_cast<std::size_t>(shape.only_where)], scratch.spare);
+        bytes = scratch.spare.view();
+      }
+      scratch.entropy.encode(bytes, out, scratch.pool);
     }
   }
 
   void decode(ByteView section, const PlaneShapes& shapes, const PlaneSpans& planes,
               StageScratch& scratch) const override {
+    std::array<std::atomic<std::size_t>, kMostPlanes> nonzero;  // bytes of planes that are masks
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       const std::size_t lanes = lanes_of(shape);
@@ -107,18 +97,27 @@ class EntropyCoder : public Coder {
       if (shape.most > 0) {
         section = decode_levels(section, {levels_of(planes, i), shape.count, shape.most}, scratch);
       } else if (shape.only_where >= 0) {
-        const ByteView mask = planes[static_cast<std::size_t>(shape.only_where)];
-        const auto bits = scratch.spare.reset(packed_size(1, count_nonzero(mask)));
-        section = scratch.entropy.decode(section, bits, scratch.pool);
-        expand_bits(bits, mask, planes[i]);
+        const auto of = static_cast<std::size_t>(shape.only_where);
+        section = decode_compacted(section, planes[of], nonzero[of], planes[i], scratch);
+      } else if (is_apart(shape)) {
+        section = decode_apart(section, shape, planes[i], scratch);
       } else if (lanes == 1) {
-        section = scratch.entropy.decode(section, planes[i], scratch.pool);
+        nonzero[i] = 0;
+        section = scratch.entropy.decode_used(
+            section, planes[i].size(),
+            [&](std::size_t from, ByteView bytes) {
+              std::ranges::copy(bytes, planes[i].data() + from);
+              if (masks(shapes, i)) nonzero[i] += count_nonzero(bytes);  // still in the cache
+            },
+            scratch.pool);
       } else {
-        const auto all = scratch.spare.reset(lanes * shape.count);
-        for (std::size_t lane = 0; lane < lanes; ++lane)
-          section = scratch.entropy.decode(section, all.subspan(lane * shape.count, shape.count),
-                                           scratch.pool);
-        (lanes == 2 ? put_lanes<2> : put_lanes<4>)(all.data(), shape.count, planes[i].data());
+        std::uint8_t* symbols = planes[i].data();
+        section = scratch.entropy.decode_lanes(
+            section, shape.count, lanes,
+            [&](std::size_t from, std::size_t number, const Entropy::LaneViews& lane) {
+              kernels::put_lanes(lane.data(), number, lanes, symbols + from * lanes);
+            },
+            scratch.pool);
       }
     }
     if (!section.empty())
@@ -127,6 +126,64 @@ class EntropyCoder : public Coder {
   }
 
  private:
+  // Symbols that lie across bytes are coded a byte each, if they are so many that their codes are
+  // worth a table.
+  static bool is_apart(const PlaneShape& shape) {
+    return shape.width < 8 && !std::has_single_bit(shape.width) && shape.count >= kLevelPiece;
+  }
+
+  static void encode_apart(const PlaneShape& shape, ByteView plane, Buffer& out,
+                           StageScratch& scratch) {
+    static constexpr std::uint8_t kNothing[kLevelPiece] = {};
+    const unsigned width = shape.width;
+    scratch.entropy.encode_made(
+        shape.count,
+        [&](std::size_t start, std::span<std::uint8_t> symbols) {
+          for (std::size_t at = 0; at < symbols.size(); at += kLevelPiece)
+            kernels::join_bytes(plane.data() + (start + at) / 8 * width, kNothing,
+                                std::min(kLevelPiece, symbols.size() - at), {.low = width},
+                                symbols.data() + at);
+        },
+        out, scratch.pool);
+  }
+
+  static ByteView decode_apart(ByteView section, const PlaneShape& shape,
+                               std::span<std::uint8_t> plane, StageScratch& scratch) {
+    const unsigned width = shape.width;
+    return scratch.entropy.decode_used(
+        section, shape.count,
+        [&](std::size_t start, ByteView symbols) {
+          for (std::size_t at = 0; at < symbols.size(); at += kLevelPiece) {
+            std::uint8_t above[kLevelPiece];
+            if (kernels::split_bytes(symbols.data() + at,
+                                     std::min(kLevelPiece, symbols.size() - at), {.low = width},
+                                     plane.data() + (start + at) / 8 * width, above) > 0)
+              throw DataError("an entropy-coded plane of " + std::to_string(width) +
+                              " bits has a symbol of more");
+          }
+        },
+        scratch.pool);
+  }
+
+  static bool masks(const PlaneShapes& shapes, std::size_t plane) {
+    return std::any_of(
+        shapes.shape.begin(), shapes.shape.begin() + shapes.count,
+        [&](const PlaneShape& shape) { return shape.only_where == static_cast<int>(plane); });
+  }
+
+  // Bits beside `nonzero` bytes of the mask. Usually these are all, and nothing was left out.
+  static ByteView decode_compacted(ByteView section, ByteView mask, std::size_t nonzero,
+                                   std::span<std::uint8_t> plane, StageScratch& scratch) {
+    const bool all = nonzero == mask.size();
+    const auto bits = all ? plane : scratch.spare.reset(packed_size(1, nonzero));
+    section = scratch.entropy.decode(section, bits, scratch.pool);
+    if (!all)
+      expand_bits(bits, mask, plane);
+    else if (!padding_is_zero(plane, 1, nonzero))
+      throw DataError("an entropy-coded plane has bits set after its last entry");
+    return section;
+  }
+
   // The narrowest of the widths that symbols up to `largest` fit in.
   static unsigned width_of(std::uint32_t largest) {
     const auto bits = static_cast<unsigned>(std::bit_width(largest));
@@ -144,17 +201,34 @@ class EntropyCoder : public Coder {
     if (largest == 255)
       for (std::size_t i = 0; i < levels.count; ++i) largest = std::max(largest, zigzag(levels[i]));
     put_varint(largest, out);
-    const unsigned width = width_of(largest), part = std::min(width, 8U);
-    for (unsigned lane = 0; lane < width; lane += 8) {
-      const auto packed = scratch.spare.reset(packed_size(part, levels.count));
-      if (width <= 8) {
-        pack_levels(levels, width, packed.data(), scratch.pool);
-      } else {
-        for (std::size_t i = 0; i < levels.count; ++i)
-          packed[i] = static_cast<std::uint8_t>(zigzag(levels[i]) >> lane);
-      }
-      scratch.entropy.encode(packed, out, scratch.pool);
+    const unsigned width = width_of(largest);
+    if (width == 0) return;
+    if (width <= 8) {
+      const std::size_t per_byte = 8 / width;
+      scratch.entropy.encode_made(
+          packed_size(width, levels.count),
+          [&](std::size_t start, std::span<std::uint8_t> packed) {
+            const std::size_t from = start * per_byte;
+            pack_levels(levels.at.small + from,
+                        std::min(levels.count - from, packed.size() * per_byte), width,
+                        packed.data());
+          },
+          out, scratch.pool);
+      return;
     }
+    const std::size_t lanes = width / 8;
+    scratch.entropy.encode_lanes(
+        levels.count, lanes,
+        [&](std::size_t from, std::size_t number, const Entropy::Lanes& to) {
+          if (lanes == 2)
+            return void(kernels::split_wide_levels(levels.at.from(from), number, to[0], to[1]));
+          for (std::size_t i = 0; i < number; ++i) {
+            const std::uint32_t symbol = zigzag(levels[from + i]);
+            for (unsigned lane = 0; lane < lanes; ++lane)
+              to[lane][i] = static_cast<std::uint8_t>(symbol >> (8 * lane));
+          }
+        },
+        out, scratch.pool);
   }
 
   static ByteView decode_levels(ByteView section, const LevelsTo& levels, StageScratch& scratch) {
@@ -166,16 +240,36 @@ class EntropyCoder : public Coder {
     if (claimed > most)
       throw DataError("a largest level of " + std::to_string(claimed) + "; allowed: up to " +
                       std::to_string(most));
-    const unsigned width = width_of(static_cast<std::uint32_t>(claimed)),
-                   part = std::min(width, 8U);
-    const std::size_t size = packed_size(part, levels.count), lanes = (width + 7) / 8;
-    const auto packed = scratch.spare.reset(lanes * size);
-    for (std::size_t lane = 0; lane < lanes; ++lane)
-      section = scratch.entropy.decode(section, packed.subspan(lane * size, size), scratch.pool);
-    const std::uint32_t largest = width == 0   ? 0
-                                  : width <= 8 ? unpack_levels(packed, width, levels)
-                                               : unpack_wide(packed, lanes, claimed, levels);
-    if (width == 0) std::ranges::fill(levels.small(), std::int8_t{0});
+    const unsigned width = width_of(static_cast<std::uint32_t>(claimed));
+    std::atomic<std::uint32_t> largest = 0;
+    const auto raise = [&](std::uint32_t symbol) {
+      std::uint32_t known = largest;
+      while (symbol > known && !largest.compare_exchange_weak(known, symbol)) {
+      }
+    };
+    if (width == 0) {
+      std::ranges::fill(levels.small(), std::int8_t{0});
+    } else if (width <= 8) {
+      const std::size_t per_byte = 8 / width;
+      section = scratch.entropy.decode_used(
+          section, packed_size(width, levels.count),
+          [&](std::size_t start, ByteView packed) {
+            const std::size_t from = start * per_byte,
+                              number = std::min(levels.count - from, packed.size() * per_byte);
+            raise(unpack_levels(packed, width, {levels.at.from(from), number, levels.most}));
+          },
+          scratch.pool);
+    } else {
+      const std::size_t lanes = width / 8;
+      section = scratch.entropy.decode_lanes(
+          section, levels.count, lanes,
+          [&](std::size_t from, std::size_t number, const Entropy::LaneViews& lane) {
+            const kernels::LevelSpan to = levels.at.from(from);
+            raise(lanes == 2 ? kernels::join_wide_levels(lane[0], lane[1], number, to)
+                             : join_lanes(lane, number, claimed, to));
+          },
+          scratch.pool);
+    }
     if (largest != claimed)
       throw DataError("the largest level is " + std::to_string(largest) + ", not " +
                       std::to_string(claimed) + " as the section says");
@@ -183,17 +277,22 @@ class EntropyCoder : public Coder {
   }
 
   // Returns the largest symbol; what is beyond that claimed is not a level.
-  static std::uint32_t unpack_wide(ByteView packed, std::size_t lanes, std::uint64_t claimed,
-                                   const LevelsTo& levels) {
+  static std::uint32_t join_lanes(const Entropy::LaneViews& lane, std::size_t count,
+                                  std::uint64_t claimed, const kernels::LevelSpan& levels) {
     std::uint32_t largest = 0;
-    for (std::size_t i = 0; i < levels.count; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       std::uint32_t symbol = 0;
-      for (std::size_t lane = 0; lane < lanes; ++lane)
-        symbol |= static_cast<std::uint32_t>(packed[lane * levels.count + i]) << (8 * lane);
+      for (unsigned l = 0; l < Entropy::kMostLanes; ++l)
+        symbol |= static_cast<std::uint32_t>(lane[l][i]) << (8 * l);
       largest = std::max(largest, symbol);
-      if (symbol <= claimed) levels.at.set(i, unzigzag(symbol));
+      if (symbol <= claimed) levels.set(i, unzigzag(symbol));
     }
     return largest;
+  }
+
+  // What is coded as one: a byte, or a byte of each lane.
+  static std::size_t symbols_of(const PlaneShape& shape) {
+    return is_apart(shape) ? shape.count : shape.size() / lanes_of(shape);
   }
 
   static std::size_t lanes_of(const PlaneShape& shape) {
@@ -204,11 +303,11 @@ class EntropyCoder : public Coder {
 const RegisterStage entropy{{
     .name = "entropy",
     .role = Role::coder,
-    .summary = "Huffman-codes each plane of symbols, never larger by more than three bytes per "
-               "262144.",
+    .summary = "Huffman-codes each plane of symbols but for bits that are next to random, never "
+               "larger by more than three bytes per 131072.",
     .paper = "lossless; Huffman, A Method for the Construction of Minimum-Redundancy Codes (1952)",
     .parameters = {},
-    .bits = "each plane's Huffman code, at most the plane + 24 per 262,144 bytes",
+    .bits = "each plane's Huffman code, at most the plane + 32 per 131,072 bytes",
     .examples = {"natural+entropy", "entropy", "grid:0.125+entropy", "qsgd:64+entropy",
                  "terngrad+entropy"},
     .make = [](const Args&) -> Stage { return std::make_shared<EntropyCoder>(); },

@@ -7,7 +7,8 @@ namespace laconic::testing {
 namespace {
 
 std::uint32_t symbol_of(std::int32_t level) {
-  return static_cast<std::uint32_t>(level >= 0 ? 2 * level : -2 * level - 1);
+  const auto magnitude = static_cast<std::uint32_t>(std::abs(level));
+  return level >= 0 ? 2 * magnitude : 2 * magnitude - 1;
 }
 
 TEST(WideBits, ArePackedAndTakenAsTheirPlainTwin) {
@@ -54,6 +55,46 @@ TEST(WideBits, ArePackedAndTakenAsTheirPlainTwin) {
         ASSERT_TRUE(taken[took] == 77 && beyond[took] == 77);
       });
     }
+}
+
+TEST(WideBits, AreSplitAndJoinedAsTheirPlainTwin) {
+  std::mt19937_64 random(2);
+  for (const std::size_t count : {0, 1, 8, 31, 32, 33, 64, 100, 4099}) {
+    std::vector<std::int8_t> small(count);
+    std::vector<std::int32_t> wide(count, 12345), cut(count);
+    std::vector<std::uint8_t> low(count + 1, 77), high(count + 1, 77);
+    std::uint32_t largest = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      auto level = static_cast<std::int32_t>(random()) >> random() % 31;
+      if (i % 7 == 0) level = 32765 + static_cast<std::int32_t>(random() % 5);
+      if (i % 7 == 1) level = -32765 - static_cast<std::int32_t>(random() % 5);
+      if (level < -2147483647) level = 2147483647;
+      kernels::LevelSpan{small.data(), wide.data()}.set(i, level);
+      const std::uint32_t symbol = std::min(symbol_of(level), 65535U);
+      cut[i] = symbol == 65535 ? -32768 : level;
+      low[i] = static_cast<std::uint8_t>(symbol);
+      high[i] = static_cast<std::uint8_t>(symbol >> 8);
+      largest = std::max(largest, symbol);
+    }
+    on_every_cpu([&](const std::string& cpu) {
+      SCOPED_TRACE(cpu + ", " + std::to_string(count));
+      std::vector<std::uint8_t> a(count + 1, 77), b(count + 1, 77);
+      ASSERT_EQ(kernels::split_wide_levels({small.data(), wide.data()}, count, a.data(), b.data()),
+                largest);
+      ASSERT_EQ(a, low);
+      ASSERT_EQ(b, high);
+      std::vector<std::int8_t> taken(count + 1, 77);
+      std::vector<std::int32_t> beyond(count + 1, 77);
+      ASSERT_EQ(
+          kernels::join_wide_levels(low.data(), high.data(), count, {taken.data(), beyond.data()}),
+          largest);
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ((kernels::LevelView{taken.data(), beyond.data()}[i]), cut[i]);
+        ASSERT_EQ(beyond[i], cut[i]);
+      }
+      ASSERT_TRUE(taken.back() == 77 && beyond.back() == 77);
+    });
+  }
 }
 
 }  // namespace

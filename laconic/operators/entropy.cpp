@@ -126,15 +126,12 @@ class EntropyCoder : public Coder {
 
   static void encode_apart(const PlaneShape& shape, ByteView plane, Buffer& out,
                            StageScratch& scratch) {
-    static constexpr std::uint8_t kNothing[kLevelPiece] = {};
     const unsigned width = shape.width;
     scratch.entropy.encode_made(
         shape.count,
         [&](std::size_t start, std::span<std::uint8_t> symbols) {
-          for (std::size_t at = 0; at < symbols.size(); at += kLevelPiece)
-            kernels::join_bytes(plane.data() + (start + at) / 8 * width, kNothing,
-                                std::min(kLevelPiece, symbols.size() - at), {.low = width},
-                                symbols.data() + at);
+          kernels::open_bits(plane.data() + start / 8 * width, symbols.size(), width,
+                             symbols.data());
         },
         out, scratch.pool);
   }

@@ -19,8 +19,7 @@ DTYPES = ("float32", "float16", "float64", "bfloat16")
 STATES = ("coded", "not finite", "rests")
 MOST = 64  # operators, dimensions
 BLOCK = 4096  # entries that share a top
-CHUNK = 262144  # bytes of a plane that are coded together
-LANE_CHUNK = 131072  # symbols of several bytes that are
+CHUNK = 262144  # bytes of a plane, or symbols of lanes, that are coded together
 FOOT = 8
 LIMIT = 2**31  # entries of an array, unless told otherwise
 MOST_BITS = 11  # of a Huffman code
@@ -1287,7 +1286,7 @@ def read_chunks(data, length):
 def read_lanes(data, count, lanes):
     """Symbols of so many bytes, of which the lowest ones of a chunk come first."""
     symbols = []
-    for part in chunk_lengths(count, LANE_CHUNK):
+    for part in chunk_lengths(count, CHUNK):
         parts = [read_chunk(data, part) for _ in range(lanes)]
         symbols += [int.from_bytes(symbol, "little") for symbol in zip(*parts)]
     return symbols

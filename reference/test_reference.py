@@ -21,7 +21,6 @@ import laconic_reference as laconic
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 COUNTS = (0, 1, 7, 8, 9, 4096, 4097)
 CHUNK = 262144
-LANE_CHUNK = 131072
 
 
 # A builder of frames. It writes what it is told, also what a reader has to refuse.
@@ -685,11 +684,11 @@ class Entropy(ReaderTest):
                 self.section_decodes("natural:8+entropy", n, tops + codes, values)
 
     def test_lanes(self):
-        for n in LANE_CHUNK - 1, LANE_CHUNK, LANE_CHUNK + 1:
+        for n in CHUNK - 1, CHUNK, CHUNK + 1:
             lower, upper = bytes(n), bytes(n - 1) + b"\x7e"  # 0x3f00, turned
             chunks = b"".join(
-                coded(lower[start : start + LANE_CHUNK]) + stored(upper[start : start + LANE_CHUNK])
-                for start in range(0, n, LANE_CHUNK)
+                coded(lower[start : start + CHUNK]) + stored(upper[start : start + CHUNK])
+                for start in range(0, n, CHUNK)
             )
             with self.subTest(n=n):
                 self.section_decodes("half:bf16+entropy", n, chunks, [0] * (n - 1) + [0.5])

@@ -16,7 +16,7 @@ namespace laconic {
 //
 // The coded form, in order: for each chunk of up to 262144 bytes, varint m and then m bytes. If m
 // equals the chunk's length they are the chunk itself, else m is smaller and they are its coded
-// form. Symbols of 2 or 4 bytes have as many lanes: for each chunk of up to 131072 symbols their
+// form. Symbols of 2 or 4 bytes have as many lanes: for each chunk of up to 262144 symbols their
 // lowest bytes, then their second ones and so on, each as a chunk of bytes.
 class Entropy {
  public:
@@ -97,7 +97,7 @@ class Entropy {
     return coded;
   }
 
-  static constexpr std::size_t kChunk = 262144, kLaneChunk = 131072;
+  static constexpr std::size_t kChunk = 262144, kLaneChunk = kChunk;
 
  private:
   static constexpr std::size_t symbols_of_chunk(std::size_t lanes) {

@@ -34,7 +34,7 @@ constexpr std::size_t huffman_room(std::size_t count) { return count + count / 2
 // Which form is written depends on the symbols alone. Codes for many symbols are made from the
 // counts of a quarter of them; for fewer than kHuffmanCounted they are those of all, which a caller
 // who has counted them gives as `known`.
-inline constexpr std::size_t kHuffmanCounted = 131072;
+inline constexpr std::size_t kHuffmanCounted = 65536;
 std::size_t huffman_encode(ByteView symbols, std::uint8_t* to, const HuffmanCode* known = nullptr);
 
 // Adds to counts[b] how often byte b occurs.

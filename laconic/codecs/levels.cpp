@@ -53,8 +53,8 @@ void count_beyond(const Levels& levels, std::size_t from, std::span<std::uint8_t
 // Counts symbols two by two, in a byte: what single ones are follows from that, but for those from
 // kEscape on. Returns whether there are any.
 bool count_pairs(const Levels& levels, LevelCounts& counts, std::array<std::uint32_t, 256>& pairs) {
-  constexpr std::size_t kAll = 65536, kStretch = 4096;
-  const std::size_t stride = levels.count <= kAll ? kStretch : 8 * kStretch;
+  constexpr std::size_t kAll = 65536, kMany = std::size_t{1} << 20, kStretch = 4096;
+  const std::size_t stride = kStretch * (levels.count <= kAll ? 1 : levels.count <= kMany ? 8 : 32);
   bool beyond = false;
   std::array<std::uint32_t, 256> above{};
   std::uint8_t packed[kAll / 2];

@@ -35,7 +35,7 @@ struct LevelsTo {
 // Up to this most `fixed` has the width that `most` needs, else that of the largest level there is.
 inline constexpr std::int32_t kMostWithoutWidth = 32767;
 
-// What codes are chosen by: counts of all levels or, of many, of every eighth stretch.
+// What codes are chosen by: counts of all levels or, of many, of every eighth or 32nd stretch.
 struct LevelCounts {
   std::size_t count = 0;  // of all levels
   std::int32_t most = 0;

@@ -127,6 +127,8 @@ namespace {
 HWY_EXPORT(split_run);
 HWY_EXPORT(join_run);
 
+constexpr std::size_t kPiece = 4096;  // bytes that nothing stands above, on the stack
+
 // Bytes that up to eight fields take.
 std::size_t bytes_of(std::size_t fields, unsigned width) { return (fields * width + 7) / 8; }
 
@@ -171,6 +173,21 @@ std::uint8_t join_bytes(const std::uint8_t* low, const std::uint8_t* above, std:
     }
   }
   return largest;
+}
+
+void close_bits(const std::uint8_t* bytes, std::size_t count, unsigned width,
+                std::uint8_t* packed) {
+  std::uint8_t nothing[kPiece];
+  for (std::size_t at = 0; at < count; at += kPiece)
+    split_bytes(bytes + at, std::min(kPiece, count - at), {.low = width}, packed + at / 8 * width,
+                nothing);
+}
+
+void open_bits(const std::uint8_t* packed, std::size_t count, unsigned width, std::uint8_t* bytes) {
+  static constexpr std::uint8_t kNothing[kPiece] = {};
+  for (std::size_t at = 0; at < count; at += kPiece)
+    join_bytes(packed + at / 8 * width, kNothing, std::min(kPiece, count - at), {.low = width},
+               bytes + at);
 }
 
 }  // namespace laconic::kernels

@@ -22,4 +22,9 @@ std::uint8_t split_bytes(const std::uint8_t* bytes, std::size_t count, Cut cut, 
 std::uint8_t join_bytes(const std::uint8_t* low, const std::uint8_t* above, std::size_t count,
                         Cut cut, std::uint8_t* bytes);
 
+// Bytes below 2^width next to each other, as all of them were low bits, and back; `width` is 1
+// to 7.
+void close_bits(const std::uint8_t* bytes, std::size_t count, unsigned width, std::uint8_t* packed);
+void open_bits(const std::uint8_t* packed, std::size_t count, unsigned width, std::uint8_t* bytes);
+
 }  // namespace laconic::kernels

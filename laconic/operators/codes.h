@@ -3,12 +3,26 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
+#include "laconic/kernels/split_bytes.h"
 #include "laconic/operators/stage.h"
 
 namespace laconic {
 
 inline constexpr std::size_t kCodePiece = 4096;
+
+// Codes that lie across bytes are for vectors.
+inline void pack_piece(const std::uint8_t* some, std::size_t part, unsigned bits,
+                       std::uint8_t* packed) {
+  if (std::has_single_bit(bits)) return pack_bytes(some, part, bits, packed);
+  kernels::close_bits(some, part, bits, packed);
+}
+inline void unpack_piece(const std::uint8_t* packed, std::size_t part, unsigned bits,
+                         std::uint8_t* some) {
+  if (std::has_single_bit(bits)) return unpack_bytes(packed, part, bits, some);
+  kernels::open_bits(packed, part, bits, some);
+}
 
 // Packs, on all threads, what codes(from, part, bytes) puts into `part` bytes for the entries from
 // `from` on.
@@ -19,7 +33,7 @@ void pack_codes(std::size_t count, unsigned bits, std::span<std::uint8_t> plane,
     std::uint8_t some[kCodePiece];
     const std::size_t from = piece * kCodePiece, part = std::min(kCodePiece, count - from);
     codes(from, part, some);
-    pack_bytes(some, part, bits, plane.data() + from / 8 * bits);
+    pack_piece(some, part, bits, plane.data() + from / 8 * bits);
   });
 }
 
@@ -31,7 +45,7 @@ void unpack_codes(std::size_t from, std::size_t count, unsigned bits, ByteView p
   const std::uint8_t* codes = plane.data() + from * bits / 8;
   for (std::size_t at = 0; at < count; at += kCodePiece) {
     const std::size_t part = std::min(kCodePiece, count - at);
-    unpack_bytes(codes + at / 8 * bits, part, bits, some);
+    unpack_piece(codes + at / 8 * bits, part, bits, some);
     use(at, part, some);
   }
 }

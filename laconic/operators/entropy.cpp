@@ -89,7 +89,6 @@ class EntropyCoder : public Coder {
 
   void decode(ByteView section, const PlaneShapes& shapes, const PlaneSpans& planes,
               StageScratch& scratch) const override {
-    std::array<std::atomic<std::size_t>, kMostPlanes> nonzero;  // bytes of planes that are masks
     for (std::size_t i = 0; i < shapes.count; ++i) {
       const PlaneShape& shape = shapes.shape[i];
       const std::size_t lanes = lanes_of(shape);
@@ -97,19 +96,12 @@ class EntropyCoder : public Coder {
       if (shape.most > 0) {
         section = decode_levels(section, {levels_of(planes, i), shape.count, shape.most}, scratch);
       } else if (shape.only_where >= 0) {
-        const auto of = static_cast<std::size_t>(shape.only_where);
-        section = decode_compacted(section, planes[of], nonzero[of], planes[i], scratch);
+        const ByteView mask = planes[static_cast<std::size_t>(shape.only_where)];
+        section = decode_compacted(section, mask, planes[i], scratch);
       } else if (is_apart(shape)) {
         section = decode_apart(section, shape, planes[i], scratch);
       } else if (lanes == 1) {
-        nonzero[i] = 0;
-        section = scratch.entropy.decode_used(
-            section, planes[i].size(),
-            [&](std::size_t from, ByteView bytes) {
-              std::ranges::copy(bytes, planes[i].data() + from);
-              if (masks(shapes, i)) nonzero[i] += count_nonzero(bytes);  // still in the cache
-            },
-            scratch.pool);
+        section = scratch.entropy.decode(section, planes[i], scratch.pool);
       } else {
         std::uint8_t* symbols = planes[i].data();
         section = scratch.entropy.decode_lanes(
@@ -134,15 +126,12 @@ class EntropyCoder : public Coder {
 
   static void encode_apart(const PlaneShape& shape, ByteView plane, Buffer& out,
                            StageScratch& scratch) {
-    static constexpr std::uint8_t kNothing[kLevelPiece] = {};
     const unsigned width = shape.width;
     scratch.entropy.encode_made(
         shape.count,
         [&](std::size_t start, std::span<std::uint8_t> symbols) {
-          for (std::size_t at = 0; at < symbols.size(); at += kLevelPiece)
-            kernels::join_bytes(plane.data() + (start + at) / 8 * width, kNothing,
-                                std::min(kLevelPiece, symbols.size() - at), {.low = width},
-                                symbols.data() + at);
+          kernels::open_bits(plane.data() + start / 8 * width, symbols.size(), width,
+                             symbols.data());
         },
         out, scratch.pool);
   }
@@ -165,15 +154,10 @@ class EntropyCoder : public Coder {
         scratch.pool);
   }
 
-  static bool masks(const PlaneShapes& shapes, std::size_t plane) {
-    return std::any_of(
-        shapes.shape.begin(), shapes.shape.begin() + shapes.count,
-        [&](const PlaneShape& shape) { return shape.only_where == static_cast<int>(plane); });
-  }
-
-  // Bits beside `nonzero` bytes of the mask. Usually these are all, and nothing was left out.
-  static ByteView decode_compacted(ByteView section, ByteView mask, std::size_t nonzero,
-                                   std::span<std::uint8_t> plane, StageScratch& scratch) {
+  // Bits beside the bytes of the mask that are not 0. Usually these are all, and no bit is moved.
+  static ByteView decode_compacted(ByteView section, ByteView mask, std::span<std::uint8_t> plane,
+                                   StageScratch& scratch) {
+    const std::size_t nonzero = count_nonzero(mask);
     const bool all = nonzero == mask.size();
     const auto bits = all ? plane : scratch.spare.reset(packed_size(1, nonzero));
     section = scratch.entropy.decode(section, bits, scratch.pool);
@@ -304,10 +288,10 @@ const RegisterStage entropy{{
     .name = "entropy",
     .role = Role::coder,
     .summary = "Huffman-codes each plane of symbols but for bits that are next to random, never "
-               "larger by more than three bytes per 131072.",
+               "larger by more than three bytes per 262144.",
     .paper = "lossless; Huffman, A Method for the Construction of Minimum-Redundancy Codes (1952)",
     .parameters = {},
-    .bits = "each plane's Huffman code, at most the plane + 32 per 131,072 bytes",
+    .bits = "each plane's Huffman code, at most the plane + 32 per 262,144 bytes",
     .examples = {"natural+entropy", "entropy", "grid:0.125+entropy", "qsgd:64+entropy",
                  "terngrad+entropy"},
     .make = [](const Args&) -> Stage { return std::make_shared<EntropyCoder>(); },

@@ -37,7 +37,7 @@ class Uniform : public TwoPassQuantiser {
     if (bits_ == 8) return make(packed);
     std::uint8_t codes[kCodePiece];
     if (!make(codes)) return false;
-    pack_bytes(codes, count, bits_, packed);
+    pack_piece(codes, count, bits_, packed);
     return true;
   }
 
@@ -178,7 +178,7 @@ class AbsMax : public Uniform {
     std::uint8_t some[kCodePiece];
     for (std::size_t from = 0; from < count; from += kCodePiece) {
       const std::size_t part = std::min(kCodePiece, count - from);
-      unpack_bytes(planes[1].data() + from / 8 * bits_, part, bits_, some);
+      unpack_piece(planes[1].data() + from / 8 * bits_, part, bits_, some);
       if (const unsigned largest = kernels::largest_byte({some, part}); largest > 2U * half())
         throw DataError("a section by 'uniform' has a code of " + std::to_string(largest) +
                         "; allowed: 0 to " + std::to_string(2 * half()));

@@ -60,6 +60,15 @@ TEST(SplitBytes, AreSplitAndJoinedAsTheirPlainTwin) {
           ASSERT_EQ(joined.back(), 77);
           joined.pop_back();
           ASSERT_EQ(joined, bytes);
+          if (low == 0) return;
+          for (auto& byte : joined) byte &= static_cast<std::uint8_t>((1U << low) - 1);
+          Bytes closed(expected.low.size() + 1, 77), opened(count + 1, 77);
+          kernels::close_bits(joined.data(), count, low, closed.data());
+          kernels::open_bits(expected.low.data(), count, low, opened.data());
+          ASSERT_TRUE(closed.back() == 77 && opened.back() == 77);
+          closed.pop_back(), opened.pop_back();
+          ASSERT_EQ(closed, expected.low);
+          ASSERT_EQ(opened, joined);
         });
       }
 }

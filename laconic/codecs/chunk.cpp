@@ -12,7 +12,7 @@
 namespace laconic {
 namespace {
 
-using kernels::Cut;
+using kernels::Split;
 
 constexpr unsigned kMostLow = 7, kPaired = 8;
 constexpr std::size_t kWorthCutting = 4096;   // bytes: fewer are read soon enough as they are
@@ -40,7 +40,7 @@ std::uint64_t entropy_of(std::span<const std::uint32_t> counts, std::uint64_t al
 
 struct Choice {
   bool codes = true;  // else the bytes are next to random
-  Cut cut;
+  Split cut;
 };
 
 // As many low bits as cost at most one part in kLoss of the coded size: bits that are not coded
@@ -67,11 +67,11 @@ Choice choose(ByteView bytes) {
   return best;
 }
 
-bool is_cut(Cut cut) { return cut.low > 0 || cut.paired; }
+bool is_cut(Split cut) { return cut.low > 0 || cut.paired; }
 
 [[noreturn]] void refuse(const std::string& why) { throw DataError("a coded chunk: " + why); }
 
-std::size_t symbols_above(std::size_t count, Cut cut) {
+std::size_t symbols_above(std::size_t count, Split cut) {
   return cut.paired ? count / 2 + count % 2 : count;
 }
 
@@ -82,7 +82,7 @@ std::size_t encode_chunk(ByteView bytes, std::uint8_t* to, std::uint8_t* above,
   Choice choice;
   if (!known && bytes.size() >= kWorthCutting) choice = choose(bytes);
   if (!choice.codes) return 0;
-  Cut cut = choice.cut;
+  Split cut = choice.cut;
   std::uint8_t* at = to + 1;
   if (is_cut(cut)) {
     const auto split = [&] {
@@ -106,7 +106,7 @@ void decode_chunk(ByteView coded, std::span<std::uint8_t> bytes, std::uint8_t* a
   const unsigned form = coded[0];
   coded = coded.subspan(1);
   if (form == 0) return huffman_decode(coded, bytes);
-  const Cut cut{.low = form & kMostLow, .paired = form >= kPaired};
+  const Split cut{.low = form & kMostLow, .paired = form >= kPaired};
   if (form >= 2 * kPaired) refuse("form " + std::to_string(form) + "; allowed: 0 to 15");
   const std::size_t size = packed_size(cut.low, bytes.size());
   if (coded.size() < size) refuse("its low bits end early");

@@ -18,11 +18,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 
-std::size_t split_run(const std::uint8_t*, std::size_t, Cut, std::uint8_t*, std::uint8_t*,
+std::size_t split_run(const std::uint8_t*, std::size_t, Split, std::uint8_t*, std::uint8_t*,
                       std::uint8_t&) {
   return 0;
 }
-std::size_t join_run(const std::uint8_t*, const std::uint8_t*, std::size_t, Cut, std::uint8_t*,
+std::size_t join_run(const std::uint8_t*, const std::uint8_t*, std::size_t, Split, std::uint8_t*,
                      std::uint8_t&) {
   return 0;
 }
@@ -104,13 +104,13 @@ HWY_INLINE std::size_t join_by(const std::uint8_t* low, const std::uint8_t* abov
 }
 
 // Both return how many were done, a multiple of 16, and set `largest` of these.
-std::size_t split_run(const std::uint8_t* bytes, std::size_t count, Cut cut, std::uint8_t* low,
+std::size_t split_run(const std::uint8_t* bytes, std::size_t count, Split cut, std::uint8_t* low,
                       std::uint8_t* above, std::uint8_t& largest) {
   return cut.paired ? split_by<true>(bytes, count, cut.low, low, above, largest)
                     : split_by<false>(bytes, count, cut.low, low, above, largest);
 }
-std::size_t join_run(const std::uint8_t* low, const std::uint8_t* above, std::size_t count, Cut cut,
-                     std::uint8_t* bytes, std::uint8_t& largest) {
+std::size_t join_run(const std::uint8_t* low, const std::uint8_t* above, std::size_t count,
+                     Split cut, std::uint8_t* bytes, std::uint8_t& largest) {
   return cut.paired ? join_by<true>(low, above, count, cut.low, bytes, largest)
                     : join_by<false>(low, above, count, cut.low, bytes, largest);
 }
@@ -134,7 +134,7 @@ std::size_t bytes_of(std::size_t fields, unsigned width) { return (fields * widt
 
 }  // namespace
 
-std::uint8_t split_bytes(const std::uint8_t* bytes, std::size_t count, Cut cut, std::uint8_t* low,
+std::uint8_t split_bytes(const std::uint8_t* bytes, std::size_t count, Split cut, std::uint8_t* low,
                          std::uint8_t* above) {
   std::uint8_t largest = 0;
   std::size_t i = HWY_DYNAMIC_DISPATCH(split_run)(bytes, count, cut, low, above, largest);
@@ -157,7 +157,7 @@ std::uint8_t split_bytes(const std::uint8_t* bytes, std::size_t count, Cut cut, 
 }
 
 std::uint8_t join_bytes(const std::uint8_t* low, const std::uint8_t* above, std::size_t count,
-                        Cut cut, std::uint8_t* bytes) {
+                        Split cut, std::uint8_t* bytes) {
   std::uint8_t largest = 0;
   std::size_t i = HWY_DYNAMIC_DISPATCH(join_run)(low, above, count, cut, bytes, largest);
   for (; i < count; i += 8) {

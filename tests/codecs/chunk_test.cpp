@@ -83,7 +83,7 @@ TEST(Chunk, WhatIsNextToRandomIsNotCoded) {
 
 // Every form, whether a writer would choose it or not.
 Bytes in_form(unsigned form, const Bytes& bytes) {
-  const kernels::Cut cut{.low = form % 8, .paired = form >= 8};
+  const kernels::Split cut{.low = form % 8, .paired = form >= 8};
   Bytes low(packed_size(cut.low, bytes.size())), above(bytes.size());
   kernels::split_bytes(bytes.data(), bytes.size(), cut, low.data(), above.data());
   if (cut.paired) above.resize((above.size() + 1) / 2);

@@ -12,7 +12,7 @@ struct Parts {
   Bytes low, above;
 };
 
-Parts split_plainly(const Bytes& bytes, kernels::Cut cut) {
+Parts split_plainly(const Bytes& bytes, kernels::Split cut) {
   Parts parts{Bytes((bytes.size() * cut.low + 7) / 8),
               Bytes(cut.paired ? (bytes.size() + 1) / 2 : bytes.size())};
   for (std::size_t i = 0; i < bytes.size(); ++i) {

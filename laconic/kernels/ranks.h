@@ -1,4 +1,5 @@
-// The largest of a few candidates by their ranks: how many are larger. No branch depends on one.
+// The largest of a few candidates by their ranks: how many come before each. No branch depends on
+// one.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +7,10 @@
 
 namespace laconic::kernels {
 
-// Of the first kRanked candidates, positions ascending, those below `end` are one run. Writes its
-// positions and values of which fewer than `kept` are larger by magnitude, in their order: more
-// than `kept` where some are equal. kRanked candidates are read and overwritten.
-inline constexpr std::size_t kRanked = 32;
+// Of the first kRanked candidates, positions ascending, those below `end` are one run. Writes
+// positions and values of the `kept` of largest magnitude of it, the first among equals, in their
+// order; none of them is 0. kRanked candidates are read and overwritten.
+inline constexpr std::size_t kRanked = 64;
 struct Ranked {
   std::size_t run, number;  // in the run: at least so many where it is kRanked; and written
 };

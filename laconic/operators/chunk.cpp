@@ -118,8 +118,7 @@ class Chunk : public IndexedSelector {
   }
 
   // The same for the run from..to, whose candidates are those aside from `at` on, which then is
-  // past them. Returns false, with nothing appended, where they are too few, or many, or some
-  // equal.
+  // past them. Returns false, with nothing appended, where they are too few or many.
   bool keep_ranked(Stretch& part, std::size_t& at, std::size_t from, std::size_t to) const {
     const std::size_t before = part.found.size();
     const kernels::Ranked ranked = kernels::keep_by_rank(
@@ -127,7 +126,7 @@ class Chunk : public IndexedSelector {
         static_cast<std::uint32_t>(to), kept_, part.found.positions.grow(kernels::kRanked),
         part.found.values.grow(kernels::kRanked));
     const bool few = ranked.run < std::min(kept_, to - from) && part.bounds.above > 1;
-    const bool kept = !few && ranked.run < kernels::kRanked && ranked.number <= kept_;
+    const bool kept = !few && (ranked.run < kernels::kRanked || size_ <= kernels::kRanked);
     part.found.truncate(before + (kept ? ranked.number : 0));
     at += kept ? ranked.run : 0;
     return kept;

@@ -204,9 +204,9 @@ TEST(Dither, FactorsThatCannotBeAreRefused) {
     bytes.append_number(size);
     EXPECT_NE(refusal(at, bytes.view()).find("a column of size"), std::string::npos) << size;
   }
-  Buffer all;  // one symbol for all of them
+  Buffer all;  // a chunk of codes, one symbol for all of them
   all.append_number(1.0F);
-  for (const std::uint8_t byte : {2, 0, 0}) all.append_number(byte);
+  for (const std::uint8_t byte : {3, 0, 0, 0}) all.append_number(byte);
   EXPECT_NE(refusal(at, all.view()).find("a factor of -128"), std::string::npos);
 }
 

@@ -238,7 +238,7 @@ std::uint64_t guess(const LevelCounts& counts) {
     const auto low = static_cast<unsigned>(std::bit_width(counts.magnitudes / counts.nonzero)) - 1;
     bits += 8 + number * low + (counts.of_all(counts.magnitudes) >> low);
   }
-  return bits / 8 + bits / 64;  // walks positions: not for an eighth
+  return bits / 8 + bits / 48;  // walks positions: not for a sixth
 }
 
 // The smallest index codec needs at most a bit per entry; the Rice code is no longer than with the

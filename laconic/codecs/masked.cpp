@@ -1,4 +1,5 @@
-// Compacting and expanding of bit planes: 32 entries at a time where none is zero, else eight.
+// Compacting and expanding of bit planes: long runs in which no entry is zero are found by vectors
+// and copied 32 bits at a time, others eight.
 #include "laconic/codecs/masked.h"
 
 #include <algorithm>
@@ -16,19 +17,31 @@ unsigned nonzero_mask(std::uint64_t word) {
   return static_cast<unsigned>(((top >> 7) * 0x0102040810204080ULL) >> 56);
 }
 
+constexpr std::size_t kPiece = 128;  // entries, so that a byte counts the zeros among them
+
+// Compilers make vector code of it.
+std::size_t zeros_in_piece(const std::uint8_t* bytes) {
+  std::uint8_t zeros = 0;
+  for (std::size_t j = 0; j < kPiece; ++j) zeros += bytes[j] == 0;
+  return zeros;
+}
+
 // Walks the entries: full(byte index in the bit plane) for 32 entries of which none is zero,
 // some(mask, byte index) for eight others; the last may be fewer.
 template <class Full, class Some>
 void for_masks(ByteView bytes, Full full, Some some) {
   std::size_t i = 0;
-  for (; i + 32 <= bytes.size(); i += 32) {
-    unsigned masks[4];
-    for (std::size_t j = 0; j < 4; ++j)
-      masks[j] = nonzero_mask(load<std::uint64_t>(bytes.data() + i + 8 * j));
-    if ((masks[0] & masks[1] & masks[2] & masks[3]) == 255) {
-      full(i / 8);
-    } else {
-      for (std::size_t j = 0; j < 4; ++j) some(masks[j], i / 8 + j);
+  for (; i + kPiece <= bytes.size(); i += kPiece) {
+    const bool all = zeros_in_piece(bytes.data() + i) == 0;
+    for (std::size_t from = i; from < i + kPiece; from += 32) {
+      unsigned masks[4] = {255, 255, 255, 255};
+      for (std::size_t j = 0; j < 4 && !all; ++j)
+        masks[j] = nonzero_mask(load<std::uint64_t>(bytes.data() + from + 8 * j));
+      if ((masks[0] & masks[1] & masks[2] & masks[3]) == 255) {
+        full(from / 8);
+      } else {
+        for (std::size_t j = 0; j < 4; ++j) some(masks[j], from / 8 + j);
+      }
     }
   }
   for (; i < bytes.size(); i += 8) {
@@ -59,13 +72,8 @@ unsigned scatter(unsigned bits, unsigned mask) {
 }  // namespace
 
 std::size_t count_nonzero(ByteView bytes) {
-  constexpr std::size_t kPiece = 128;  // so that a byte counts them
   std::size_t zeros = 0, i = 0;
-  for (; i + kPiece <= bytes.size(); i += kPiece) {
-    std::uint8_t here = 0;
-    for (std::size_t j = 0; j < kPiece; ++j) here += bytes[i + j] == 0;
-    zeros += here;
-  }
+  for (; i + kPiece <= bytes.size(); i += kPiece) zeros += zeros_in_piece(bytes.data() + i);
   zeros += static_cast<std::size_t>(std::ranges::count(bytes.subspan(i), std::uint8_t{0}));
   return bytes.size() - zeros;
 }

@@ -15,7 +15,6 @@ struct Result {
   std::vector<float> left;
   std::uint32_t largest = 0;
   std::size_t ties = 0;  // not used up
-  friend bool operator==(const Result&, const Result&) = default;
 };
 
 Result plainly(const kernels::Mixture& x, std::size_t count, float c, float scale, Cut above,

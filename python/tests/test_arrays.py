@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import laconic_comm as lc
+from laconic_comm import _library
 
 
 def random(shape, dtype=np.float32):
@@ -105,7 +106,7 @@ def frame_of_rests(shape, counted, dtype=0):
     def varint(n):
         return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
 
-    head = b"LAC" + bytes([3, 0, 1, 7]) + b"natural" + bytes(11) + bytes([dtype]) + varint(len(shape))
+    head = b"LAC" + bytes([_library.library().data_version(), 0, 1, 7]) + b"natural" + bytes(11) + bytes([dtype]) + varint(len(shape))
     head += b"".join(map(varint, shape))
     table = bytes([1, 0, 0]) + varint(counted) + bytes([2, 0]) if counted else bytes([0])
     frame = head + table + len(table).to_bytes(4, "little")

@@ -120,6 +120,9 @@ class Posted(Wires):
         return transport
 
 
+FRAME = b"LAC" + bytes([l.library().data_version()])
+
+
 class Heard:
     """What crossed the wires in one step."""
 
@@ -130,7 +133,7 @@ class Heard:
         """Of a rank, in the order sent, and to whom each went."""
         found = {}
         for to, data in self.sent[rank]:
-            at = data.find(b"LAC\x03")
+            at = data.find(FRAME)
             if at >= 0:
                 found.setdefault(data[at:], []).append(to)
         return [(reader.read_frame(data), to) for data, to in found.items()]

@@ -57,9 +57,11 @@ HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, Ints> > symbols_at(const LevelView&
   const Ints d;
   const hn::Rebind<std::int8_t, Ints> d8;
   const hn::Rebind<std::uint16_t, Ints> d16;
-  const auto small = hn::PromoteTo(d, hn::LoadU(d8, levels.small + at));
-  const auto wide = hn::LoadU(d, levels.wide + at);
-  auto level = hn::IfThenElse(hn::Eq(small, hn::Set(d, kWide)), wide, small);
+  auto level = hn::PromoteTo(d, hn::LoadU(d8, levels.small + at));
+  const auto beyond = hn::Eq(level, hn::Set(d, kWide));
+  // Where there is none the other plane, four times as large, is not touched.
+  if (!hn::AllFalse(d, beyond))
+    level = hn::IfThenElse(beyond, hn::LoadU(d, levels.wide + at), level);
   level = hn::Min(hn::Max(level, hn::Set(d, -32768)), hn::Set(d, 32768));  // whose symbol is cut
   return hn::DemoteTo(d16, hn::Xor(hn::Add(level, level), hn::BroadcastSignBit(level)));
 }

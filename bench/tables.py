@@ -28,6 +28,7 @@ SPARSE = ["threshold:0.0257", "adaptive", "topk:0.001", "topk:0.01", "stc:0.001"
           "randomk:0.01", "chunk+binned"]  # fmt: skip
 INPUTS = ["normal", "equal", "zeros", "sorted", "spike", "denormal", "mixed"]
 SIZES = [1000, 4000, 16_000, 64_000, 1_000_000, 100_000_000]
+MOST_ENCODE, MOST_ADD = 3, 2  # memcpys, beyond which a chain is told of
 DRAWN = ["natural", "uniform", "grid", "topk:0.01", "randomk:0.01", "chunk+binned"]
 
 
@@ -77,6 +78,19 @@ def operators(bench):
         head = ["operator", "bits", "encode", "of the floor", "with feedback", "add", "touch", "encode ns", "add ns"]
         yield from table(head, speed_rows(told))
         yield ""
+
+
+def slowest(bench):
+    told = bench.operators([])  # all that are registered
+    all_rows = told["operators"]
+    slow = [row for row in all_rows if row["encode_over_memcpy"] > MOST_ENCODE or row["add_over_memcpy"] > MOST_ADD]
+    slow.sort(key=lambda row: -max(row["encode_over_memcpy"] / MOST_ENCODE, row["add_over_memcpy"] / MOST_ADD))
+    yield (f"Of {len(all_rows)} registered chains these {len(slow)} take more than {MOST_ENCODE} memcpys to encode or more than {MOST_ADD} to add. "
+           f"{of_memory(told)}")  # fmt: skip
+    yield ""
+    rows = ([f"`{row['spec']}`", f"{row['bits_per_entry']:.3f}", f"{row['encode_over_memcpy']:.2f}", f"{row['feedback_over_memcpy']:.2f}",
+             f"{row['add_over_memcpy']:.2f}"] for row in slow)  # fmt: skip
+    yield from table(["operator", "bits", "encode", "with feedback", "add"], rows)
 
 
 def inputs(bench):
@@ -160,7 +174,7 @@ def peers(bench):
     yield from table(["what", "Laconic", "bits", "ms", "instead", "bits", "ms", "times"], rows)
 
 
-TABLES = {"operators": operators, "inputs": inputs, "threads": threads, "sizes": sizes, "codecs": codecs, "low-rank": low_rank, "peers": peers}
+TABLES = {"operators": operators, "slowest": slowest, "inputs": inputs, "threads": threads, "sizes": sizes, "codecs": codecs, "low-rank": low_rank, "peers": peers}
 
 
 def main():

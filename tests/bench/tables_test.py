@@ -35,7 +35,7 @@ class Tables(unittest.TestCase):
                 before, after = before.read(), after.read()
             self.assertEqual(outside(before), outside(after))
             tables = dict(re.findall(r"<!-- table (\S+) -->\n(.*?)<!-- end", after, flags=re.DOTALL))
-            self.assertEqual(set(tables), {"operators", "threads", "inputs", "sizes", "codecs", "low-rank", "peers"})
+            self.assertEqual(set(tables), {"operators", "slowest", "threads", "inputs", "sizes", "codecs", "low-rank", "peers"})
             for name, table in tables.items():
                 rows = [line for line in table.splitlines() if line.startswith("|")]
                 self.assertGreater(len(rows), 2, name)

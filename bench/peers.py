@@ -259,8 +259,10 @@ def coders(x, notes):
 
 
 def measure(args):
-    import numpy
-
+    try:
+        import numpy
+    except ImportError:
+        sys.exit(f"peers.py: {sys.executable} has no numpy; allowed: a Python that has, as /usr/bin/python3 with Debian's python3-numpy")
     x = (numpy.random.default_rng(1).standard_normal(args.count, dtype=numpy.float32) * numpy.float32(0.01))
     notes = []
     pairs, ranks, version = torch_rows(x, notes)

@@ -11,6 +11,7 @@
 #include "laconic/base/errors.h"
 #include "laconic/codecs/fixed.h"
 #include "laconic/kernels/split_bytes.h"
+#include "tests/codecs/entropy_of.h"
 
 namespace laconic::testing {
 namespace {
@@ -42,15 +43,6 @@ Bytes normal(std::size_t count, double deviation, bool outliers) {
     if (outliers && i % 1000 == 999) bytes[i] = static_cast<std::uint8_t>(random());
   }
   return bytes;
-}
-
-double entropy_of(const Bytes& symbols) {
-  std::uint32_t counts[256] = {};
-  count_bytes(symbols, counts);
-  double bits = 0;
-  for (const double count : counts)
-    if (count > 0) bits -= count * std::log2(count / static_cast<double>(symbols.size()));
-  return bits;
 }
 
 // A code of whole bits takes some more than the entropy, low bits as they are a hundredth.

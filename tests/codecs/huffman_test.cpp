@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "laconic/base/errors.h"
+#include "tests/codecs/entropy_of.h"
 
 namespace laconic::testing {
 namespace {
@@ -35,15 +36,6 @@ Bytes geometric(std::size_t count, double ratio, unsigned seed) {
   Bytes symbols(count);
   for (auto& symbol : symbols) symbol = static_cast<std::uint8_t>(draw(random) * 37);
   return symbols;
-}
-
-double entropy_of(const Bytes& symbols) {
-  std::uint32_t counts[256] = {};
-  count_bytes(symbols, counts);
-  double bits = 0;
-  for (const double count : counts)
-    if (count > 0) bits -= count * std::log2(count / static_cast<double>(symbols.size()));
-  return bits;
 }
 
 TEST(Huffman, SymbolsComeBackInFewBits) {
